@@ -1,0 +1,1 @@
+"""hotloop: the millisecond agent runtime for Python."""

@@ -1,0 +1,1 @@
+"""What the model sees: the conversation, and which tools it is offered."""

@@ -1,0 +1,171 @@
+"""What can go wrong, sorted by what the caller should do about it.
+
+HotloopError
+├── ConfigError                 the declaration is wrong: fix the file, the environment or the call
+│   └── ToolDefinitionError     a function cannot become a tool as it is written
+├── ModelError                  the service or the engine did not give a usable reply
+│   ├── ConnectError            no connection: name, port, proxy, certificate
+│   ├── TransportError          the connection or the reply was cut
+│   ├── ReplyTimeout            no complete reply in the time allowed
+│   ├── MalformedReply          bytes arrived that are no chat completion
+│   ├── TruncatedReply          the token cap was hit before the reply was complete
+│   ├── ContentFiltered         the service withheld the reply
+│   ├── ServiceError            the service answered with an error
+│   │   ├── RateLimited         too many requests or tokens: wait `retry_after` seconds
+│   │   ├── Overloaded          the service has no capacity just now, or failed inside
+│   │   ├── AuthenticationError the key is missing, wrong, or not allowed this model
+│   │   ├── ContextOverflow     the prompt is longer than the model's context
+│   │   ├── ToolUseFailed       the service could not read the tool call its model wrote
+│   │   └── InvalidRequest      any other request the service refuses
+│   └── WeightsError            the embedded model's weights are not there and could not be fetched
+├── ToolError                   a tool could not do its work: the message goes to the model
+│   ├── ArgumentsError          the model's arguments do not fit the tool's schema
+│   ├── UnknownTool             the model called a tool that does not exist
+│   └── ToolTimeout             the tool did not finish in its time
+└── RunError                    the run as a whole could not end in an answer
+    ├── TurnLimit               the turns are used up and the model still wants tools
+    └── RepeatedFailure         the same call failed three times in the same way
+"""
+
+from __future__ import annotations
+
+
+class HotloopError(Exception):
+    """Base of every error that hotloop raises.
+
+    `retryable` tells whether the same request may succeed later, `stage` names the ledger stage it happened in, and
+    `elapsed_ms` how far into the run that was (both None outside a run). `str(error)` is a sentence for a person.
+    """
+
+    retryable: bool = False
+    stage: str | None = None
+    elapsed_ms: float | None = None
+
+
+class ConfigError(HotloopError):
+    """A declaration that cannot be used: a wrong key, value, path or environment variable."""
+
+
+class ToolDefinitionError(ConfigError):
+    """A function whose signature cannot become a tool schema."""
+
+
+class ModelError(HotloopError):
+    """The service or the embedded engine gave no usable reply."""
+
+    stage = "prefill"
+
+
+class ConnectError(ModelError):
+    """No connection to the service."""
+
+    retryable = True
+    stage = "connect"
+
+
+class TransportError(ModelError):
+    """The connection broke, or the reply ended without saying that it was complete."""
+
+    retryable = True
+
+
+class ReplyTimeout(ModelError):
+    """The reply was not complete in the time allowed for one request."""
+
+    retryable = True
+
+
+class MalformedReply(ModelError):
+    """The service sent something that is not a chat completion."""
+
+    retryable = True
+
+
+class TruncatedReply(ModelError):
+    """The reply hit the token cap in the middle of a tool call; none of its calls was run."""
+
+
+class ContentFiltered(ModelError):
+    """The service's content filter withheld the reply."""
+
+
+class ServiceError(ModelError):
+    """The service answered with an error.
+
+    `status` is the HTTP status (or the one named inside a stream), `code` the service's own word for it, and
+    `retry_after` the seconds it asks callers to wait (None when it does not say).
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, code: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
+class RateLimited(ServiceError):
+    """Too many requests or tokens for the plan; `retry_after` is a floor."""
+
+    retryable = True
+
+
+class Overloaded(ServiceError):
+    """The service has no capacity just now, or failed inside."""
+
+    retryable = True
+
+
+class AuthenticationError(ServiceError):
+    """The key is missing, wrong, or not allowed to use this model."""
+
+
+class ContextOverflow(ServiceError):
+    """The prompt is longer than the model's context window."""
+
+
+class ToolUseFailed(ServiceError):
+    """The service could not read its model's tool call; `failed_generation` is what the model wrote."""
+
+    failed_generation: str = ""
+
+
+class InvalidRequest(ServiceError):
+    """The service refuses this request whenever it is sent."""
+
+
+class WeightsError(ModelError):
+    """The embedded model's weights are not in the cache and could not be fetched."""
+
+
+class ToolError(HotloopError):
+    """Raise this in a tool to tell the model, in a sentence, why the tool could not do its work."""
+
+    stage = "tool"
+
+
+class ArgumentsError(ToolError):
+    """The model's arguments are not JSON or do not fit the tool's schema."""
+
+
+class UnknownTool(ToolError):
+    """The model called a tool that this agent does not have."""
+
+
+class ToolTimeout(ToolError):
+    """The tool did not finish within its timeout or the run's deadline."""
+
+    retryable = True
+
+
+class RunError(HotloopError):
+    """The run could not end in an answer."""
+
+
+class TurnLimit(RunError):
+    """All turns are used up and the model still asks for tools."""
+
+
+class RepeatedFailure(RunError):
+    """The same call failed three times with the same error."""

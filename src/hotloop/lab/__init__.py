@@ -1,0 +1,1 @@
+"""What could happen: simulated services and measurements."""

@@ -1,0 +1,1 @@
+"""What gets done: tools from functions, and the executor that runs them."""

@@ -1,0 +1,1 @@
+"""What happened: the ledger of a run and what can be read from it."""

@@ -1,0 +1,270 @@
+"""One reply of an OpenAI-compatible service: bytes in, typed events out.
+
+No I/O and no clock, so that any source of bytes will do. Work per chunk is constant, and how the network cut the
+stream into reads makes no difference to the events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hotloop.errors import ContentFiltered, MalformedReply, ModelError, TransportError, TruncatedReply
+from hotloop.events import Event, ReasoningDelta, ReplyFinished, TextDelta
+from hotloop.models.assembler import CallAssembler
+from hotloop.models.faults import service_error
+from hotloop.models.frames import Delta, Frame, decode_frame, groq_ms, lenient_frame, model_of, usage_of
+from hotloop.models.reply import Call, Reply
+from hotloop.models.sse import EventSource
+
+_SAFE = frozenset({"stop", "tool_calls", "function_call"})
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+class ChatStream:
+    """Parses one reply, streamed or whole.
+
+    Feed it the body's bytes, then `close` it; both return the events that became certain. Afterwards `error` says why
+    there is no usable reply, or `reply()` is the reply. `tokens` counts the pieces of text, reasoning and calls that
+    have arrived, `done` tells that the service has said it is finished. `max_tokens` is the cap that was asked for:
+    some servers report a cut reply as complete.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_finish",
+        "_max_tokens",
+        "_model",
+        "_plain",
+        "_reasoning",
+        "_sealed",
+        "_server_ms",
+        "_source",
+        "_text",
+        "_usage",
+        "done",
+        "error",
+        "tokens",
+    )
+
+    def __init__(self, max_tokens: int | None = None) -> None:
+        self._max_tokens = max_tokens
+        self._source: EventSource | None = None
+        self._plain = bytearray()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: CallAssembler | None = None
+        self._sealed: list[Call] = []
+        self._finish: str | None = None
+        self._usage: dict[str, Any] = {}
+        self._server_ms: dict[str, float] = {}
+        self._model: str | None = None
+        self.tokens = 0
+        self.done = False
+        self.error: ModelError | None = None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take the next bytes of the body."""
+        if self._source is None:
+            self._plain += data
+            start = self._plain.lstrip(_BLANK)
+            if not start or start[0] in b"{[":
+                return []
+            self._source = EventSource()
+            data, self._plain = bytes(self._plain), bytearray()
+        events: list[Event] = []
+        for payload in self._source.feed(data):
+            self._event(payload, events)
+        return events
+
+    def close(self) -> list[Event]:
+        """The body has ended: decide whether the reply is complete and its calls may run."""
+        events: list[Event] = []
+        if self._source is not None:
+            for payload in self._source.close():
+                self._event(payload, events)
+        elif self._plain:
+            self._whole(bytes(self._plain).lstrip(_BLANK), events)
+        if self.error is None:
+            self._end(events)
+        return events
+
+    def reply(self) -> Reply:
+        """The complete reply; raises `error` if there is one."""
+        if self.error is not None:
+            raise self.error
+        return Reply(
+            "".join(self._text),
+            self._sealed,
+            self._finish or "stop",
+            usage_of(self._usage),
+            "".join(self._reasoning),
+            self._model,
+            self._server_ms,
+        )
+
+    @property
+    def started(self) -> bool:
+        """True once any part of the reply has been told as an event."""
+        return self.tokens > 0
+
+    def _event(self, payload: bytes, events: list[Event]) -> None:
+        if self.error is not None or not payload:
+            return
+        if payload[:1] != b"{":
+            self._oddity(payload, events)
+            return
+        try:
+            frame = decode_frame(payload)
+        except msgspec.DecodeError as fault:
+            self._odd_frame(payload, fault, events)
+            return
+        choices = frame.choices
+        if choices:
+            choice = choices[0]
+            delta = choice.delta
+            if delta is not None:
+                text = delta.content
+                if text.__class__ is str and text:
+                    self.tokens += 1
+                    self._text.append(text)
+                    events.append(TextDelta(text))
+                if delta.tool_calls is not None or text.__class__ is not str or not text:
+                    self._rare(delta, events)
+            elif choice.message is not None and not self.tokens:
+                self._message(choice.message, events)
+            if choice.finish_reason:
+                self._finish = choice.finish_reason
+        if frame.usage is not None or frame.error is not None or frame.x_groq is not None or frame.timings is not None:
+            self._extras(frame)
+        if self._model is None:
+            self._model = model_of(payload)
+
+    def _message(self, message: Delta, events: list[Event]) -> None:
+        if isinstance(message.content, str) and message.content:
+            self.tokens += 1
+            self._text.append(message.content)
+            events.append(TextDelta(message.content))
+        self._rare(message, events)
+
+    def _rare(self, delta: Delta, events: list[Event]) -> None:
+        """Everything in a delta but plain text."""
+        reasoning = delta.reasoning_content or delta.reasoning
+        if isinstance(delta.content, list):
+            for part in delta.content:
+                reasoning = self._part(part, events) or reasoning
+        if reasoning:
+            self.tokens += 1
+            self._reasoning.append(reasoning)
+            events.append(ReasoningDelta(reasoning))
+        if delta.refusal:
+            self.tokens += 1
+            self._text.append(delta.refusal)
+            events.append(TextDelta(delta.refusal))
+        items = delta.tool_calls or ([{"function": delta.function_call}] if delta.function_call else ())
+        for item in items:
+            if isinstance(item, dict):
+                self.tokens += 1
+                if self._calls is None:
+                    self._calls = CallAssembler()
+                self._calls.feed(item, events)
+
+    def _part(self, part: Any, events: list[Event]) -> str:
+        """A content part: text is told, thinking is returned."""
+        if not isinstance(part, dict):
+            return ""
+        if isinstance(text := part.get("text"), str) and text:
+            self.tokens += 1
+            self._text.append(text)
+            events.append(TextDelta(text))
+        thinking = part.get("thinking")
+        if isinstance(thinking, list):
+            return "".join(str(piece.get("text", "")) for piece in thinking if isinstance(piece, dict))
+        return thinking if isinstance(thinking, str) else ""
+
+    def _extras(self, frame: Frame) -> None:
+        if frame.error is not None and frame.error is not False:
+            self._fail(frame.error)
+        usages = [frame.usage, (frame.x_groq or {}).get("usage")]
+        for usage in usages:
+            if isinstance(usage, dict):
+                self._usage.update({key: value for key, value in usage.items() if value is not None})
+                self._server_ms.update(groq_ms(usage))
+        if frame.timings:
+            self._server_ms.update(
+                {key: float(value) for key, value in frame.timings.items() if key in ("prompt_ms", "predicted_ms")}
+            )
+        if frame.x_groq and frame.x_groq.get("error"):
+            self._fail(frame.x_groq["error"])
+
+    def _fail(self, error: Any) -> None:
+        body = error if isinstance(error, dict) else {"message": str(error)}
+        self.error = service_error(500, {}, body)
+
+    def _oddity(self, payload: bytes, events: list[Event]) -> None:
+        """A payload that does not begin like a chunk: the end mark, a null frame, or white space before a chunk."""
+        text = payload.strip()
+        if text == b"[DONE]":
+            self.done = True
+        elif text.startswith(b"{"):
+            self._event(text, events)
+        elif text not in (b"", b"null"):
+            self.error = MalformedReply(f"The service sent a chunk that is not JSON: {text[:80]!r}.")
+
+    def _odd_frame(self, payload: bytes, fault: Exception, events: list[Event]) -> None:
+        """A chunk whose fields are not of the usual types is read leniently; one that is no JSON ends the reply."""
+        try:
+            frame = lenient_frame(msgspec.json.decode(payload))
+        except msgspec.DecodeError:
+            lines = payload.split(b"\n")
+            if len(lines) > 1:  # events that were not kept apart by blank lines
+                for line in lines:
+                    self._event(line, events)
+            elif self._finish is None:
+                self.error = MalformedReply(f"The service sent a chunk that is not JSON ({fault}): {payload[:80]!r}.")
+            return
+        self._event(msgspec.json.encode(frame), events)
+
+    def _whole(self, body: bytes, events: list[Event]) -> None:
+        """A reply that came as one JSON body."""
+        try:
+            value = msgspec.json.decode(body)
+        except msgspec.DecodeError as fault:
+            cut = "truncated" in str(fault)
+            self.error = (TransportError if cut else MalformedReply)(
+                "The reply was cut off." if cut else f"The service sent a body that is not JSON: {body[:80]!r}."
+            )
+            return
+        if isinstance(value, list) and value:
+            value = value[0]
+        if not isinstance(value, dict) or not (value.get("choices") or value.get("error")):
+            self.error = MalformedReply(f"The service sent JSON that is no chat completion: {body[:80]!r}.")
+            return
+        for choice in value.get("choices") or ():
+            if isinstance(choice, dict) and choice.get("finish_reason") is None:
+                choice["finish_reason"] = "stop"
+        self._event(msgspec.json.encode(lenient_frame(value)), events)
+
+    def _end(self, events: list[Event]) -> None:
+        called = self._calls is not None and len(self._calls) > 0
+        if self._finish is None:
+            self.error = TransportError("The reply ended before the service said that it was complete.")
+        elif self._finish == "content_filter":
+            self.error = ContentFiltered("The service's content filter withheld the reply.")
+        elif called and (self._finish == "length" or self._capped()):
+            self.error = TruncatedReply("The reply hit its token cap inside a tool call. Raise max_tokens.")
+        elif called and self._finish not in _SAFE:
+            self.error = MalformedReply(
+                f"The reply ended with {self._finish!r}, after which its calls cannot be trusted."
+            )
+        elif called and self._calls is not None:
+            self._sealed = self._calls.seal(events)
+            if self._calls.fault:
+                self.error = MalformedReply(f"The reply's calls cannot be trusted: {self._calls.fault}.")
+        if self.error is None:
+            events.append(ReplyFinished(self._finish or "stop", len(self._sealed)))
+
+    def _capped(self) -> bool:
+        written = self._usage.get("completion_tokens")
+        return self._max_tokens is not None and isinstance(written, int) and written >= self._max_tokens

@@ -1,0 +1,100 @@
+"""The fields of a chat-completion chunk that matter, decoded in one pass, and a lenient reading of odd ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hotloop.models.reply import Usage
+
+
+class Delta(msgspec.Struct, gc=False):
+    content: str | list[Any] | None = None
+    tool_calls: list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    function_call: dict[str, Any] | None = None
+    refusal: str | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    delta: Delta | None = None
+    finish_reason: str | None = None
+    message: Delta | None = None
+    index: int | None = 0
+
+
+class Frame(msgspec.Struct, gc=False):
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    x_groq: dict[str, Any] | None = None
+    timings: dict[str, Any] | None = None
+
+
+decode_frame = msgspec.json.Decoder(Frame).decode
+
+
+def model_of(payload: bytes) -> str:
+    value = msgspec.json.decode(payload).get("model")
+    return value if isinstance(value, str) else ""
+
+
+def usage_of(usage: dict[str, Any]) -> Usage:
+    def count(*path: str) -> int | None:
+        value: Any = usage
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value if isinstance(value, int) else None
+
+    return Usage(
+        count("prompt_tokens"),
+        count("completion_tokens"),
+        count("prompt_tokens_details", "cached_tokens"),
+        count("completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def groq_ms(usage: dict[str, Any]) -> dict[str, float]:
+    """Server timings in a Groq usage object: seconds there, milliseconds here."""
+    return {
+        key.replace("_time", "_ms"): float(usage[key]) * 1e3
+        for key in ("queue_time", "prompt_time", "completion_time")
+        if isinstance(usage.get(key), int | float)
+    }
+
+
+def lenient_frame(value: Any) -> dict[str, Any]:
+    """A chunk with every field of an unexpected type left out."""
+    if not isinstance(value, dict):
+        return {}
+    choices = value.get("choices")
+    return {
+        **{key: value[key] for key in ("usage", "x_groq", "timings") if isinstance(value.get(key), dict)},
+        "error": value.get("error"),
+        "model": value.get("model"),
+        "choices": [_lenient_choice(choice) for choice in choices if isinstance(choice, dict)]
+        if isinstance(choices, list)
+        else None,
+    }
+
+
+def _lenient_choice(choice: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    if isinstance(choice.get("finish_reason"), str):
+        kept["finish_reason"] = choice["finish_reason"]
+    for key in ("delta", "message"):
+        if isinstance(part := choice.get(key), dict):
+            kept[key] = {name: part[name] for name, kind in _DELTA_TYPES.items() if isinstance(part.get(name), kind)}
+    return kept
+
+
+_DELTA_TYPES: dict[str, type | tuple[type, ...]] = {
+    "content": (str, list),
+    "tool_calls": list,
+    "reasoning_content": str,
+    "reasoning": str,
+    "function_call": dict,
+    "refusal": str,
+}

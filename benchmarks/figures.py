@@ -1,0 +1,112 @@
+"""Two contestants' figures side by side: medians, the ratio with its interval, and whether the bound is met."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: both medians, and the median of the rounds' ratios with its 95 % interval."""
+
+    name: str
+    unit: str
+    figure: float
+    against: str
+    other: float
+    ratio: float
+    low: float
+    high: float
+    bound: str = ""
+    met: bool | None = None
+    other_met: bool | None = None
+
+    def cells(self) -> list[str]:
+        """The line as text."""
+        verdict = {True: "met", False: "NOT MET", None: ""}[self.met]
+        if self.met is False and self.other_met is False:
+            verdict += f", nor by {self.against}: is the machine busy?"
+        figure, other = (f"{show(value)} {self.unit}" for value in (self.figure, self.other))
+        interval = f"{show(self.low)} .. {show(self.high)}"
+        return [self.name, figure, other, self.against, show(self.ratio), interval, self.bound, verdict]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What must hold: `holds(figure, ratio)`."""
+
+    text: str
+    holds: Callable[[float, float], bool]
+
+    def judge(self, row: Row) -> Row:
+        """The row with this bound and its verdict."""
+        met, other_met = self.holds(row.figure, row.ratio), self.holds(row.other, 1.0)
+        return replace(row, bound=self.text, met=met, other_met=other_met)
+
+
+def ratio_at_most(limit: float) -> Bound:
+    """The figure is at most `limit` times the other."""
+    return Bound(f"ratio <= {limit:g}", lambda _, ratio: ratio <= limit)
+
+
+def ratio_at_least(limit: float) -> Bound:
+    """The figure is at least `limit` times the other."""
+    return Bound(f"ratio >= {limit:g}", lambda _, ratio: ratio >= limit)
+
+
+def at_most(limit: float, unit: str) -> Bound:
+    """The figure itself is at most `limit`."""
+    return Bound(f"<= {show(limit)} {unit}", lambda figure, _: figure <= limit)
+
+
+def at_least(limit: float, unit: str) -> Bound:
+    """The figure itself is at least `limit`."""
+    return Bound(f">= {show(limit)} {unit}", lambda figure, _: figure >= limit)
+
+
+def compare(
+    name: str,
+    unit: str,
+    figures: Sequence[float],
+    against: str,
+    others: Sequence[float],
+    bound: Bound | None = None,
+) -> Row:
+    """One row from figures taken in turns: `figures[i]` right before or after `others[i]`."""
+    ratios = [figure / other for figure, other in zip(figures, others, strict=True)]
+    row = Row(name, unit, median(figures), against, median(others), median(ratios), *interval(ratios))
+    return bound.judge(row) if bound else row
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median, by bootstrap."""
+    draw = random.Random(0)
+    medians = sorted(median(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return medians[RESAMPLES // 40], medians[-RESAMPLES // 40]
+
+
+def show(value: float) -> str:
+    """Three digits that matter."""
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f}"
+
+
+def table(heading: list[str], rows: list[Row]) -> str:
+    """Rows under a heading, in columns; figures to the right."""
+    lines = [heading, *(row.cells() for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_line(cells, widths) for cells in lines)
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    to_the_right = {1, 2, 4, 5}
+    padded = (
+        cell.rjust(width) if column in to_the_right else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join(padded).rstrip()

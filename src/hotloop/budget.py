@@ -43,7 +43,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ConfigError("budget.total is 0; leave it out for no limit, or give the run some time")
         spent = sum(ns(getattr(self, part) or 0) for part in PARTS)
         if spent > total:
-            raise ConfigError(f"the parts of the budget add up to {spent / 1e9:g} s, over its total of {self.total:g} s")
+            raise ConfigError(
+                f"the parts of the budget add up to {spent / 1e9:g} s, over its total of {self.total:g} s"
+            )
         if ns(self.answer_reserve) >= total:
             raise ConfigError(
                 f"budget.answer_reserve ({self.answer_reserve:g} s) leaves nothing of budget.total ({self.total:g} s)"

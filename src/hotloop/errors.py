@@ -29,17 +29,21 @@ HotloopError
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class HotloopError(Exception):
     """Base of every error that hotloop raises.
 
     `retryable` tells whether the same request may succeed later, `stage` names the ledger stage it happened in, and
-    `elapsed_ms` how far into the run that was (both None outside a run). `str(error)` is a sentence for a person.
+    `elapsed_ms` how far into the run that was (both None outside a run). `trace` is the run's `Trace` up to the error.
+    `str(error)` is a sentence for a person.
     """
 
     retryable: bool = False
     stage: str | None = None
     elapsed_ms: float | None = None
+    trace: Any = None
 
 
 class ConfigError(HotloopError):

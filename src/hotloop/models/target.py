@@ -19,6 +19,16 @@ class Target(NamedTuple):
     unix: str = ""
 
 
+def chat_url(endpoint: str) -> str:
+    """The chat-completions URL of an endpoint given as a base URL or in full; a bare host means its /v1."""
+    if endpoint.startswith("unix:"):
+        return endpoint
+    trimmed = endpoint.rstrip("/")
+    if trimmed.endswith("/chat/completions"):
+        return trimmed
+    return trimmed + ("/chat/completions" if urlsplit(trimmed).path else "/v1/chat/completions")
+
+
 def parse_target(url: str) -> Target:
     """The target of a chat-completions URL; raises ConfigError for what is not http(s) or a unix socket."""
     if url.startswith("unix:"):

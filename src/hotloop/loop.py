@@ -1,0 +1,116 @@
+"""The hot loop: perceive, think, act, until there is an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hotloop.budget import Budget, Deadline
+from hotloop.context.conversation import Conversation
+from hotloop.errors import RepeatedFailure, TurnLimit
+from hotloop.models.client import Client, Emit
+from hotloop.models.reply import Call, Reply, Usage
+from hotloop.tools.executor import Executor, ToolResult
+from hotloop.trace.ledger import Ledger
+
+_SAME_FAILURES = 3
+
+
+class Program(msgspec.Struct, frozen=True):
+    """What an agent was compiled to: nothing in it is looked up by name or validated again while it runs."""
+
+    client: Client
+    executor: Executor
+    budget: Budget | None = None
+    max_turns: int = 10
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended; `finish_reason` is "length" when the token cap cut the answer's text."""
+
+    output: str
+    usage: Usage
+    finish_reason: str
+
+
+async def run(program: Program, conversation: Conversation, prompt: str, ledger: Ledger, emit: Emit) -> Outcome:
+    """Answer `prompt` at the end of this conversation, which gets every message of the run.
+
+    Turns go on until the model answers without calls. At the last turn, and when the budget has only its answer
+    reserve left, it is asked without tools for the best answer from what it has. Raises HotloopError.
+    """
+    deadline = Deadline(program.budget, ledger.start)
+    conversation.user(prompt)
+    usage = Usage()
+    failures: dict[tuple[str, str, str], int] = {}
+    for turn in range(program.max_turns + 1):
+        ledger.turn = turn
+        last = turn == program.max_turns or (turn > 0 and deadline.answer_now(ledger.clock()))
+        reply = await program.client.think(conversation.messages, ledger, emit, tools=not last)
+        usage += reply.usage
+        if not reply.calls:
+            conversation.answer(reply.text)
+            return Outcome(reply.text, usage, reply.finish_reason)
+        if last:
+            return _late_answer(reply, usage, conversation, program.max_turns)
+        await _act(program, conversation, reply, ledger, emit, deadline, failures)
+    raise AssertionError("the last turn returns")
+
+
+async def _act(
+    program: Program,
+    conversation: Conversation,
+    reply: Reply,
+    ledger: Ledger,
+    emit: Emit,
+    deadline: Deadline,
+    failures: dict[tuple[str, str, str], int],
+) -> None:
+    """Run the reply's calls and put calls and results into the conversation."""
+    dialect = program.client.request.dialect
+    ids = conversation.calls(
+        [(call.name, _sendable(call.arguments), call.extra) for call in reply.calls],
+        text=reply.text,
+        empty_content=dialect.empty_content,
+        reasoning=reply.reasoning if dialect.echo_reasoning else "",
+    )
+    since = ledger.mark("overhead", "reply to calls")
+    results = await program.executor.act(reply.calls, ids, ledger, emit, deadline)
+    ledger.turns[-1].tools_ns = ledger.at - since
+    for call_id, result in zip(ids, results, strict=True):
+        conversation.result(call_id, result.content)
+    _stop_repeating(reply.calls, results, failures)
+
+
+def _stop_repeating(calls: list[Call], results: list[ToolResult], failures: dict[tuple[str, str, str], int]) -> None:
+    for call, result in zip(calls, results, strict=True):
+        if not result.failed:
+            continue
+        key = (call.name, call.arguments, result.failed)
+        failures[key] = failures.get(key, 0) + 1
+        if failures[key] == _SAME_FAILURES:
+            raise RepeatedFailure(
+                f"The model made the same call of {call.name} {_SAME_FAILURES} times and it failed each time: "
+                f"{result.failed}"
+            )
+
+
+def _late_answer(reply: Reply, usage: Usage, conversation: Conversation, max_turns: int) -> Outcome:
+    """The model called tools although none was offered: its text, if it wrote any, is the best there is."""
+    if not reply.text.strip():
+        raise TurnLimit(
+            f"After {max_turns} turns the model still calls tools instead of answering. "
+            "Raise max_turns or budget.total, or tell it in the instructions when to stop."
+        )
+    conversation.answer(reply.text)
+    return Outcome(reply.text, usage, reply.finish_reason)
+
+
+def _sendable(arguments: str) -> str:
+    """Arguments as they may stand in a request: servers refuse a history with text that is no JSON."""
+    try:
+        msgspec.json.decode(arguments, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return "{}"
+    return arguments

@@ -1,0 +1,231 @@
+"""One thought: send the request, take the reply, and send it again when that may help.
+
+This is the one owner of retries: no transport below retries on its own. `Retry-After` is a floor for the wait. After
+the first token nothing is spliced: the reply starts anew, announced by a `Reset`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from hotloop.errors import ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
+from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
+from hotloop.models.chatstream import ChatStream
+from hotloop.models.faults import service_error
+from hotloop.models.reply import Reply
+from hotloop.models.request import RequestTemplate
+from hotloop.models.salvage import salvage
+from hotloop.models.transport import Throttle, Transport
+from hotloop.trace.ledger import Ledger, TurnFacts
+from hotloop.units import NS_PER_MS, Clock, ms
+
+_ERROR_BODY_LIMIT = 64 * 1024
+_FIRST_DELAY, _DELAY_LIMIT = 0.2, 8.0  # seconds, doubling between them
+_MORE_TOKENS = 4096  # the cap of a second try where the first had none of ours
+_FEW = 4  # fewer tokens than this may well arrive in one read
+
+
+class Emit(Protocol):
+    """Takes events as they happen; may pause the throttle when its reader is behind."""
+
+    def __call__(self, events: Sequence[Event], throttle: Throttle | None = None) -> None: ...
+
+
+class Exchange:
+    """The receiver of one reply: parses it, tells its events, and notes when its tokens came (ns)."""
+
+    __slots__ = (
+        "_clock",
+        "_emit",
+        "_error_body",
+        "_headers",
+        "_throttle",
+        "connected",
+        "first",
+        "last",
+        "reads",
+        "sent_at",
+        "status",
+        "stream",
+    )
+
+    def __init__(self, clock: Clock, emit: Emit, max_tokens: int | None = None) -> None:
+        self.stream = ChatStream(max_tokens)
+        self.status = 0
+        self.sent_at = self.first = self.last = self.reads = 0
+        self.connected = False
+        self._clock = clock
+        self._emit = emit
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._error_body = bytearray()
+        self._throttle: Throttle | None = None
+
+    def sent(self, connected: bool, throttle: Throttle | None) -> None:
+        """See `Receiver.sent`."""
+        self.connected, self._throttle = connected, throttle
+        self.sent_at = self._clock()
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """See `Receiver.head`."""
+        self.status, self._headers = status, headers
+
+    def data(self, chunk: bytes) -> bool:
+        """See `Receiver.data`."""
+        if self.status != 200:
+            if len(self._error_body) < _ERROR_BODY_LIMIT:
+                self._error_body += chunk
+            return False
+        stream = self.stream
+        before = stream.tokens
+        events = stream.feed(chunk)
+        if stream.tokens != before:
+            self.last = self._clock()
+            self.first = self.first or self.last
+            self.reads += 1
+        if events:
+            self._emit(events, self._throttle)
+        return stream.done or stream.error is not None
+
+    def reply(self) -> Reply:
+        """The complete reply; raises ModelError if there is none."""
+        if self.status != 200:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers}
+            raise service_error(self.status, headers, bytes(self._error_body))
+        events = self.stream.close()
+        if not self.first and self.stream.tokens:  # a whole reply, parsed only now
+            self.first = self.last = self._clock()
+        if events:
+            self._emit(events)
+        return self.stream.reply()
+
+
+class Client:
+    """Asks one model of one service. `timeout` is for a whole reply, in seconds; `retries` for each request."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        request: RequestTemplate,
+        *,
+        tool_names: frozenset[str] = frozenset(),
+        retries: int = 2,
+        timeout: float = 60.0,
+    ) -> None:
+        self.transport = transport
+        self.request = request
+        self._tool_names = tool_names
+        self._retries = retries
+        self._timeout = timeout
+
+    async def think(self, messages: bytearray, ledger: Ledger, emit: Emit, *, tools: bool = True) -> Reply:
+        """The model's reply to these messages; its stages and its turn's facts go to the ledger.
+
+        Raises ModelError once no retry is left or none would help.
+        """
+        max_tokens = self.request.max_tokens
+        extra = b""
+        attempt = 0
+        while True:
+            attempt += 1
+            exchange = Exchange(ledger.clock, emit, max_tokens)
+            body = self.request.body(messages + extra if extra else messages, tools=tools, max_tokens=max_tokens)
+            asked_at = ledger.mark("context")
+            try:
+                reply = await self._attempt(body, exchange, ledger)
+                break
+            except ModelError as error:
+                failed = error
+            if isinstance(failed, ToolUseFailed):
+                if salvaged := salvage(failed.failed_generation, self._tool_names):
+                    reply = salvaged
+                    emit(_events_of(reply))
+                    break
+                extra = _correction(failed)
+            elif isinstance(failed, TruncatedReply):
+                max_tokens = 2 * (max_tokens or _MORE_TOKENS // 2)
+            delay = self._delay(failed, attempt)
+            if delay is None:
+                failed.elapsed_ms = ms(ledger.clock() - ledger.start)
+                raise failed
+            if exchange.stream.started:
+                emit([Reset(str(failed))])
+            emit([Retrying(attempt + 1, delay, str(failed))])
+            await asyncio.sleep(delay)
+            ledger.mark("queue", f"retry after {type(failed).__name__}")
+        ledger.mark("parse")
+        ledger.turns.append(_facts(ledger.turn, asked_at, exchange, reply, attempt, self.request.stream))
+        return reply
+
+    async def _attempt(self, body: bytes, exchange: Exchange, ledger: Ledger) -> Reply:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self.transport.send(body, exchange)
+            return exchange.reply()
+        except TimeoutError:
+            raise ReplyTimeout(f"The reply was not complete within {self._timeout:g} s.") from None
+        finally:
+            _mark(exchange, ledger)
+
+    def _delay(self, error: ModelError, attempt: int) -> float | None:
+        """Seconds to wait before the next attempt; None if there is to be none."""
+        if isinstance(error, ToolUseFailed | TruncatedReply):
+            return 0.0 if attempt == 1 else None
+        if not error.retryable or attempt > self._retries:
+            return None
+        backoff: float = min(_DELAY_LIMIT, _FIRST_DELAY * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
+        asked = error.retry_after if isinstance(error, ServiceError) else None
+        return max(backoff, asked) if asked is not None else backoff
+
+
+def _mark(exchange: Exchange, ledger: Ledger) -> None:
+    """The exchange's times as stages; of a failed one, those it came to."""
+    if exchange.sent_at:
+        ledger.mark_at("connect", exchange.sent_at, "opened" if exchange.connected else "kept")
+        ledger.mark_at("prefill", exchange.first or ledger.clock())
+        ledger.mark_at("decode", exchange.last)
+    else:
+        ledger.mark("connect", "failed")
+
+
+def _facts(turn: int, asked_at: int, exchange: Exchange, reply: Reply, attempts: int, streamed: bool) -> TurnFacts:
+    usage = reply.usage
+    tokens = usage.output_tokens if usage.output_tokens is not None else exchange.stream.tokens
+    spread = exchange.last - exchange.first
+    buffered = streamed and tokens > _FEW and (exchange.reads <= 1 or spread < tokens * NS_PER_MS // 1000)
+    return TurnFacts(
+        turn,
+        exchange.first - asked_at if exchange.first else None,
+        spread // (tokens - 1) if streamed and not buffered and tokens > 1 and exchange.reads > 1 else None,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.reasoning_tokens,
+        attempts,
+        buffered,
+        reply.salvaged,
+        reply.finish_reason,
+        reply.model,
+        [call.name for call in reply.calls],
+        0,
+        reply.server_ms,
+    )
+
+
+def _events_of(reply: Reply) -> list[Event]:
+    events: list[Event] = [TextDelta(reply.text)] if reply.text else []
+    for slot, call in enumerate(reply.calls):
+        events += [CallOpened(slot, call.name), CallSealed(slot, call.name, call.arguments)]
+    return [*events, ReplyFinished(reply.finish_reason, len(reply.calls))]
+
+
+def _correction(failed: ToolUseFailed) -> bytes:
+    text = (
+        "Your last tool call could not be read. Call the tool again with valid JSON arguments that match its schema, "
+        f"or answer in text. You wrote: {failed.failed_generation[:500]}"
+    )
+    return b',{"role":"user","content":%b}' % msgspec.json.encode(text)

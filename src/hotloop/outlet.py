@@ -1,0 +1,64 @@
+"""How events reach whoever streams a run: one bounded queue, read in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from hotloop.events import Event
+from hotloop.models.transport import Throttle
+
+_HIGH = 1024  # events waiting at which the model's reply is held up until they are read
+
+
+class Outlet:
+    """Takes events from a run and gives them to one reader.
+
+    A reader that falls behind slows the network down instead of filling memory. The run's own few events are always
+    taken, so that the bound is exceeded by no more than one network read and one round of tools.
+    """
+
+    __slots__ = ("_ended", "_events", "_held", "_waiter")
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._held: Throttle | None = None
+        self._ended = False
+
+    def put(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
+        """Take these events; pause `throttle` if too many are waiting."""
+        self._events.extend(events)
+        if len(self._events) > _HIGH and throttle is not None and self._held is None:
+            self._held = throttle
+            throttle.pause()
+        self._wake()
+
+    def end(self, _run: object = None) -> None:
+        """No more events will come."""
+        self._ended = True
+        self._wake()
+
+    async def wait(self) -> bool:
+        """Wait until events are there; False once there will be no more."""
+        while not self._events:
+            if self._ended:
+                return False
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return True
+
+    def take(self) -> list[Event]:
+        """All events that are waiting."""
+        events = list(self._events)
+        self._events.clear()
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.resume()
+        return events
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

@@ -1,0 +1,62 @@
+"""Threads for tools that are plain functions: a bounded pool, made once, that never holds up the end of the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_Job = tuple["Future[Any]", Callable[[], Any]]
+
+
+class DaemonPool(Executor):
+    """At most `size` daemon threads, started as they are needed.
+
+    Unlike ThreadPoolExecutor it does not wait for its threads when the interpreter exits: a tool that hangs must not
+    keep Ctrl-C from working.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads = 0
+        self._lock = threading.Lock()
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """See `concurrent.futures.Executor.submit`."""
+        future: Future[T] = Future()
+        self._jobs.put((future, lambda: function(*args, **kwargs)))
+        if not self._idle.acquire(blocking=False):
+            self._start_thread()
+        return future
+
+    def _start_thread(self) -> None:
+        with self._lock:
+            if self._threads == self._size:
+                return
+            self._threads += 1
+            number = self._threads
+        threading.Thread(target=self._work, name=f"hotloop-tool-{number}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            future, job = self._jobs.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(job())
+                except BaseException as error:  # the waiter decides what it means
+                    future.set_exception(error)
+            del future, job
+            self._idle.release()
+
+
+_pools: dict[int, DaemonPool] = {}
+
+
+def pool(size: int) -> DaemonPool:
+    """The process's pool of this size."""
+    return _pools.setdefault(size, DaemonPool(size))

@@ -1,0 +1,105 @@
+"""The ledger of one run: a list that stages are appended to while it happens.
+
+Stages of the run itself are in lane 0, one after the other; each tool call has a lane of its own beside it. Recording
+costs a few hundred nanoseconds a stage; everything that is to be read from a ledger is worked out later, by `Trace`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from hotloop.units import Clock
+
+Kind = Literal[
+    "context",
+    "memory",
+    "queue",
+    "connect",
+    "prefill",
+    "decode",
+    "parse",
+    "guard",
+    "approval",
+    "cache",
+    "tool",
+    "wait",
+    "emit",
+    "overhead",
+]
+
+
+class Stage(NamedTuple):
+    """One stretch of time with an owner; `start` and `end` are nanoseconds of the run's clock."""
+
+    kind: Kind
+    start: int
+    end: int
+    turn: int
+    lane: int = 0
+    name: str = ""
+    note: str = ""
+
+
+class TurnFacts(msgspec.Struct):
+    """What one reply of the model was; times in nanoseconds, None is unknown.
+
+    `ttft` is the first token (text, reasoning or call fragment) minus the start of the request, `tpot` the time
+    between the first and the last token over the tokens after the first. `buffered` tells that all tokens came in
+    one instant although a stream was asked for: something upstream held them back, and there is no TPOT.
+    """
+
+    turn: int
+    ttft: int | None = None
+    tpot: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    attempts: int = 1
+    buffered: bool = False
+    salvaged: bool = False
+    finish_reason: str = ""
+    model: str | None = None
+    tools: list[str] = []
+    tools_ns: int = 0
+    server_ms: dict[str, float] = {}
+
+
+class Ledger:
+    """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run."""
+
+    __slots__ = ("at", "clock", "end", "facts", "name", "stages", "start", "started", "trace_id", "turn", "turns")
+
+    def __init__(self, clock: Clock, trace_id: str, name: str = "", started: float = 0.0) -> None:
+        self.clock = clock
+        self.trace_id = trace_id
+        self.name = name
+        self.started = started
+        self.stages: list[Stage] = []
+        self.turns: list[TurnFacts] = []
+        self.facts: dict[str, Any] = {}
+        self.turn = 0
+        self.start = self.at = self.end = clock()
+
+    def mark(self, kind: Kind, name: str = "") -> int:
+        """All of lane 0 since the last mark was `kind`; returns the time it is now."""
+        now = self.clock()
+        self.stages.append(Stage(kind, self.at, now, self.turn, 0, name))
+        self.at = now
+        return now
+
+    def mark_at(self, kind: Kind, now: int, name: str = "") -> None:
+        """The same up to a time that was taken before."""
+        if now > self.at:
+            self.stages.append(Stage(kind, self.at, now, self.turn, 0, name))
+            self.at = now
+
+    def add(self, kind: Kind, start: int, end: int, lane: int, name: str = "", note: str = "") -> None:
+        """A stage beside the run itself, such as a tool call."""
+        self.stages.append(Stage(kind, start, end, self.turn, lane, name, note))
+
+    def close(self) -> None:
+        """The run has ended."""
+        self.end = self.mark("overhead", "end of run")

@@ -1,0 +1,107 @@
+"""A trace for a person: bars on a time axis, and the budget as a table. Plain text, at most `width` columns wide."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from hotloop.trace.ledger import Stage
+from hotloop.trace.trace import BudgetRow, Trace
+from hotloop.units import NS_PER_MS, show_ms
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_MAIN = ("queue", "memory", "connect", "prefill", "decode", "approval", "wait", "guard", "cache", "tool")
+_LABELS = {"prefill": "first token", "decode": "text", "connect": "connect", "queue": "wait to retry"}
+_SMALL = 0.005  # a part of the run below this share is summed up instead of drawn
+_TOOL_KINDS = ("tool", "cache", "wait")
+
+
+def timeline(trace: Trace, width: int = 88) -> str:
+    """One line a stage, parallel tools on lines of their own, and what the loop itself took."""
+    total = trace.end_to_end_ms
+    drawn = sorted((s for s in trace.stages if _is_drawn(s, total)), key=lambda stage: (stage.start, stage.lane))
+    turns = len(trace.turns)
+    head = f"{trace.trace_id} · {show_ms(total)} end to end · {turns} turn{'' if turns == 1 else 's'}"
+    if not drawn:
+        return head
+    labels = [_label(stage, trace) for stage in drawn]
+    name_width = min(max(map(_columns, labels)), 32)
+    bar_width = max(width - name_width - 24, 16)
+    lines = [head]
+    turn = -1
+    for stage, label in zip(drawn, labels, strict=True):
+        margin = f"turn {stage.turn}" if stage.turn != turn else ""
+        turn = stage.turn
+        start = (stage.start - trace.start) / NS_PER_MS
+        length = (stage.end - stage.start) / NS_PER_MS
+        bar = _bar(start, length, total, bar_width)
+        lines.append(f"{margin:<7} {_fit(label, name_width)} {bar} {show_ms(length):>12}".rstrip())
+    lines.append(_remainder(trace, name_width, bar_width))
+    return "\n".join(lines)
+
+
+def budget_table(trace: Trace) -> str:
+    """Stage, acceptable, actual, verdict, share; with what no stage owns in the last line."""
+    rows = [("stage", "acceptable", "actual", "verdict", "share"), *map(_cells, trace.budget())]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = [_table_line(row, widths) for row in rows]
+    rule = "  ".join("─" * size for size in widths)
+    total = trace.end_to_end_ms
+    share = trace.unattributed_ms / total if total else 0.0
+    owned = f"unattributed {show_ms(trace.unattributed_ms)} ({share:.2%})"
+    return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1], owned])
+
+
+def _is_drawn(stage: Stage, total: float) -> bool:
+    if stage.kind not in _MAIN:
+        return False
+    return stage.kind == "tool" or (stage.end - stage.start) / NS_PER_MS >= _SMALL * total
+
+
+def _label(stage: Stage, trace: Trace) -> str:
+    if stage.kind in _TOOL_KINDS:
+        return stage.name + (f" ({stage.kind})" if stage.kind != "tool" else f" ({stage.note})" if stage.note else "")
+    if stage.kind == "decode" and any(facts.turn == stage.turn and facts.tools for facts in trace.turns):
+        return "calls"
+    return _LABELS.get(stage.kind, stage.kind)
+
+
+def _remainder(trace: Trace, name_width: int, bar_width: int) -> str:
+    drawn = sum(spent for kind, spent in trace.critical_ms().items() if kind in _MAIN)
+    rest = trace.end_to_end_ms - drawn
+    return f"{'':<7} {_fit('hotloop itself', name_width)} {'':<{bar_width}} {show_ms(rest):>12}"
+
+
+def _bar(start: float, length: float, total: float, width: int) -> str:
+    """A bar in eighths of a column; the shortest is one eighth, so that nothing disappears."""
+    per_ms = width * 8 / total if total else 0
+    begin, end = round(start * per_ms), round((start + length) * per_ms)
+    first = begin // 8
+    filled = max(end - first * 8, 1) if begin % 8 == 0 else max(end - (first + 1) * 8, 0)
+    lead = " " * first + ("▐" if begin % 8 else "")
+    blocks = "█" * (filled // 8) + (_EIGHTHS[filled % 8] if filled % 8 else "")
+    return f"{(lead + blocks)[:width]:<{width}}"
+
+
+def _cells(row: BudgetRow) -> tuple[str, str, str, str, str]:
+    acceptable = "-" if row.acceptable_ms is None else show_ms(row.acceptable_ms)
+    return row.stage, acceptable, show_ms(row.actual_ms), row.verdict, f"{row.share:.1%}"
+
+
+def _table_line(cells: Iterable[str], widths: list[int]) -> str:
+    first, *others = (
+        f"{cell:<{size}}" if column in (0, 3) else f"{cell:>{size}}"
+        for column, (cell, size) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join([first, *others]).rstrip()
+
+
+def _columns(text: str) -> int:
+    """Columns on a terminal: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _fit(text: str, width: int) -> str:
+    while _columns(text) > width:
+        text = text[:-2] + "…"
+    return text + " " * (width - _columns(text))

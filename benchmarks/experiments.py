@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ RUNTIME_SLACK = ratio_at_most(1.5)
 LEAST_ADVANTAGE = ratio_at_least(40)
 SDK = "openai_sdk"
 IMPORT_ROUNDS = 10
+STAGE_ROUNDS, STAGES = 50, 1000
 
 Blocks = list[Block]
 Progress = Callable[[str], None]
@@ -131,6 +133,13 @@ FLOOR_EXPERIMENTS = [
     ),
 ]
 
+RECORDER_EXPERIMENT = Experiment(
+    "A with the ledger recording and not",
+    [{"workload": "A", "service": "0/0", "runs": 100}],
+    30,
+    [Line("A, ledger on or off", "ms", cpu_ms)],
+)
+
 FRAMEWORK_EXPERIMENT = Experiment(
     "A with frameworks",
     [{"workload": "A", "service": "0/0", "runs": 10}],
@@ -149,16 +158,16 @@ def take_turns(contestants: list[Contestant], experiment: Experiment, progress: 
     return [taken[contestant.name][1:] for contestant in contestants]
 
 
-def against_floor(ours: Contestant, floor: Contestant, experiment: Experiment, progress: Progress) -> list[Row]:
-    """An experiment's rows, hotloop against the floor."""
-    our_rounds, floor_rounds = take_turns([ours, floor], experiment, progress)
+def against(ours: Contestant, other: Contestant, experiment: Experiment, progress: Progress) -> list[Row]:
+    """An experiment's rows, hotloop against another contestant."""
+    our_rounds, other_rounds = take_turns([ours, other], experiment, progress)
     return [
         compare(
             line.name,
             line.unit,
             [line.figure(blocks) for blocks in our_rounds],
-            floor.name,
-            [line.figure(blocks) for blocks in floor_rounds],
+            other.name,
+            [line.figure(blocks) for blocks in other_rounds],
             line.bound,
         )
         for line in experiment.lines
@@ -195,6 +204,22 @@ def imports(aiohttp_python: Path | str | None, share: int, progress: Progress) -
     if theirs:
         rows.append(compare("import hotloop", "ms", ours[1:], "import aiohttp", theirs[1:], ratio_at_most(100 / 160)))
     return rows
+
+
+def ledger_stage() -> Row:
+    """What one stage costs to record, against appending to a list."""
+    stages = [_stage_ns("mark('decode')") for _ in range(STAGE_ROUNDS)]
+    appends = [_stage_ns("append(None)") for _ in range(STAGE_ROUNDS)]
+    return compare("ledger, one stage", "ns", stages, "list.append", appends, at_most(1000, "ns"))
+
+
+def _stage_ns(statement: str) -> float:
+    """Nanoseconds a statement, with the garbage collector on."""
+    from hotloop.trace.ledger import Ledger  # overhead.py first checks that hotloop is installed
+
+    ledger = Ledger(time.perf_counter_ns, "benchmark")
+    names = {"mark": ledger.mark, "append": [].append}
+    return timeit.timeit(statement, "import gc; gc.enable()", number=STAGES, globals=names) / STAGES * 1e9
 
 
 def _start_ms() -> float:

@@ -22,7 +22,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import environments
-from experiments import FLOOR_EXPERIMENTS, SDK, Progress, against_floor, against_frameworks, imports
+from experiments import (
+    FLOOR_EXPERIMENTS,
+    RECORDER_EXPERIMENT,
+    SDK,
+    Progress,
+    against,
+    against_frameworks,
+    imports,
+    ledger_stage,
+)
 from figures import Row, table
 from platforms import loop_factory
 from processes import Contestant, Service, Unusable
@@ -37,17 +46,18 @@ def measure(quick: bool, frameworks: bool, progress: Progress) -> dict[str, list
     share = 3 if quick else 1
     with ExitStack() as stack:
         service = stack.enter_context(Service())
-        ours, floor = (
-            stack.enter_context(Contestant(name, sys.executable, service.port)) for name in ("hotloop", "floor")
-        )
+
+        def start(name: str, python: Path | str = sys.executable) -> Contestant:
+            return stack.enter_context(Contestant(name, python, service.port))
+
+        ours, floor, unrecorded = start("hotloop"), start("floor"), start("unrecorded")
         rows = imports(_aiohttp_python(), share, progress)
         for experiment in FLOOR_EXPERIMENTS:
-            rows += against_floor(ours, floor, experiment.fewer(share), progress)
+            rows += against(ours, floor, experiment.fewer(share), progress)
+        rows += [*against(ours, unrecorded, RECORDER_EXPERIMENT.fewer(share), progress), ledger_stage()]
         tables = {"floor": rows}
         if frameworks:
-            others = [
-                stack.enter_context(Contestant(name, environments.python_of(name), service.port)) for name in FRAMEWORKS
-            ]
+            others = [start(name, environments.python_of(name)) for name in FRAMEWORKS]
             tables["frameworks"] = against_frameworks(ours, others, share, progress)
     return tables
 

@@ -6,8 +6,8 @@ import math
 
 import msgspec
 
-from .errors import ConfigError
-from .units import ns
+from hotloop.errors import ConfigError
+from hotloop.units import ns
 
 PARTS = ("model", "tools", "memory", "network", "other")
 

@@ -1,0 +1,144 @@
+"""An agent, declared: what a YAML or JSON file may say, with what it means where it says nothing."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from hotloop.budget import Budget
+from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.tools.tool import Tool, tool
+
+_TOOL = re.compile(r"\w+(\.\w+)*:\w+")
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Count: TypeAlias = Annotated[int, Meta(ge=1)]
+Retries: TypeAlias = Annotated[int, Meta(ge=0)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+
+
+class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The model and the service it runs on. `timeout` is seconds for one request."""
+
+    endpoint: Text
+    model: Text
+    api_key: str | None = None
+    dialect: str | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Count | None = None
+    stream: bool = True
+    timeout: Seconds = 60.0
+    retries: Retries = 2
+
+    def __repr__(self) -> str:
+        shown = msgspec.structs.asdict(self) | {"endpoint": _without_password(self.endpoint)}
+        if self.api_key is not None:
+            shown["api_key"] = "***"
+        return f"InferenceSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools there are, as "module:function", and how they run. `timeout` is seconds for one call."""
+
+    use: tuple[Text, ...] = ()
+    parallel: bool = True
+    max_parallel: Count = 8
+    timeout: Seconds = 30.0
+    retry: Retries = 0
+    shortlist: Count | None = None
+
+
+class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept: results of read-only tools, for seconds (None or 0: not), and the service's prefix cache."""
+
+    tool_result_ttl: Annotated[float, Meta(ge=0)] | None = None
+    prefix_cache: bool = True
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as a file declares it; `folder` is where its own relative paths and modules start from."""
+
+    inference: InferenceSpec
+    name: str = ""
+    instructions: str = ""
+    tools: ToolsSpec = ToolsSpec()
+    cache: CacheSpec = CacheSpec()
+    budget: Budget | None = None
+    max_turns: Count = 10
+    folder: Path = Path()
+
+
+def load_spec(source: str | Path) -> AgentSpec:
+    """Read a declaration from a file, or from text.
+
+    A str is text when it has a line break or a "key: value" in it, else the path of a file. Raises ConfigError; its
+    message has one line, with file, line number and key, for each thing that is wrong.
+    """
+    try:
+        from hotloop.declaration import read_declaration
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise
+        raise ConfigError('A declaration in YAML or JSON needs PyYAML: pip install "hotloop[yaml]"') from None
+    return read_declaration(source)
+
+
+def load_tools(names: Iterable[str], folder: Path) -> list[Tool]:
+    """Import tools given as "module:function", with `folder` on the import path as for a script that lies in it.
+
+    Raises ConfigError that says which one cannot be had, and why.
+    """
+    names = list(names)
+    place = str(folder.resolve())
+    if names and place not in sys.path:
+        sys.path.insert(0, place)
+    return [_load_tool(name, folder) for name in names]
+
+
+def _load_tool(name: str, folder: Path) -> Tool:
+    if not _TOOL.fullmatch(name):
+        raise ConfigError(f"tools.use: {name!r} is not of the form module:function")
+    module_name, attribute = name.split(":")
+    module = _import(name, module_name, folder)
+    found = getattr(module, attribute, None)
+    if found is None:
+        near = difflib.get_close_matches(attribute, [each for each in vars(module) if callable(vars(module)[each])], 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"tools.use: {name!r}: {module_name} has no {attribute}{hint}")
+    if not callable(found):
+        raise ConfigError(f"tools.use: {name!r} is a value of type {type(found).__name__}, not a function")
+    try:
+        return found if isinstance(found, Tool) else tool(found)
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(f"tools.use: {name!r}: {error}") from error.__cause__
+
+
+def _import(name: str, module_name: str, folder: Path) -> ModuleType:
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            where = f"neither in {folder.resolve()} nor installed"
+            raise ConfigError(f"tools.use: {name!r}: there is no module {error.name}, {where}") from None
+        raise ConfigError(
+            f"tools.use: {name!r}: importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
+    meant = folder.resolve() / f"{module_name.replace('.', '/')}.py"
+    if meant.exists() and module.__file__ and not meant.samefile(module.__file__):
+        raise ConfigError(
+            f"tools.use: {name!r}: another module {module_name} is imported already, from {module.__file__}"
+        )
+    return module
+
+
+def _without_password(url: str) -> str:
+    return re.sub("//[^/@]*@", "//***@", url)

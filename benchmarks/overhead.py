@@ -41,8 +41,18 @@ HEADING = ["", "hotloop", "other", "", "ratio", "95 % interval", "bound", ""]
 FRAMEWORKS_HEADING = ["", "theirs", "ours", "", "ratio", "95 % interval", "bound", ""]
 
 
-def measure(quick: bool, frameworks: bool, progress: Progress) -> dict[str, list[Row]]:
-    """The rows against the floor, and if asked those against frameworks."""
+@dataclasses.dataclass
+class Report:
+    """All rows; `late` is the share of tokens that the service could not pace, by experiment."""
+
+    floor: list[Row] = dataclasses.field(default_factory=list)
+    frameworks: list[Row] = dataclasses.field(default_factory=list)
+    late: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+def measure(quick: bool, frameworks: bool, progress: Progress) -> Report:
+    """Everything against the floor, and if asked against frameworks."""
+    report = Report()
     share = 3 if quick else 1
     with ExitStack() as stack:
         service = stack.enter_context(Service())
@@ -51,15 +61,16 @@ def measure(quick: bool, frameworks: bool, progress: Progress) -> dict[str, list
             return stack.enter_context(Contestant(name, python, service.port))
 
         ours, floor, unrecorded = start("hotloop"), start("floor"), start("unrecorded")
-        rows = imports(_aiohttp_python(), share, progress)
+        report.floor += imports(_aiohttp_python(), share, progress)
         for experiment in FLOOR_EXPERIMENTS:
-            rows += against(ours, floor, experiment.fewer(share), progress)
-        rows += [*against(ours, unrecorded, RECORDER_EXPERIMENT.fewer(share), progress), ledger_stage()]
-        tables = {"floor": rows}
+            report.floor += against(ours, floor, experiment.fewer(share), progress)
+            report.late[experiment.title] = service.late_share()
+        report.floor += against(ours, unrecorded, RECORDER_EXPERIMENT.fewer(share), progress)
+        report.floor.append(ledger_stage())
         if frameworks:
             others = [start(name, environments.python_of(name)) for name in FRAMEWORKS]
-            tables["frameworks"] = against_frameworks(ours, others, share, progress)
-    return tables
+            report.frameworks += against_frameworks(ours, others, share, progress)
+    return report
 
 
 def _aiohttp_python() -> Path | str | None:
@@ -95,16 +106,19 @@ def show_progress(text: str) -> None:
         print(text.partition(", round 0")[0], file=sys.stderr, flush=True)
 
 
-def report(tables: dict[str, list[Row]]) -> None:
+def show(report: Report) -> None:
     """Print the tables for a person."""
     about = machine()
     print(
         f"hotloop {about['hotloop']}, {about['python']}, {about['loop']}, {about['platform']}, {about['cores']} cores:"
         " contestants on core 0, the service on core 1\n"
     )
-    print(table(HEADING, tables["floor"]))
-    if "frameworks" in tables:
-        print("\n" + table(FRAMEWORKS_HEADING, tables["frameworks"]))
+    print(table(HEADING, report.floor))
+    for title, share in report.late.items():
+        if share >= 0.005:
+            print(f"{title}: the service was late with {share:.0%} of the tokens, and sent them with the next ones")
+    if report.frameworks:
+        print("\n" + table(FRAMEWORKS_HEADING, report.frameworks))
 
 
 def main() -> int:
@@ -116,16 +130,16 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         check_environments(asked.frameworks)
-        tables = measure(asked.quick, asked.frameworks, show_progress)
+        report = measure(asked.quick, asked.frameworks, show_progress)
     except Unusable as problem:
         print(f"\nno figures: {problem}", file=sys.stderr)
         return 2
     show_progress("")
-    report(tables)
+    show(report)
     if asked.json:
-        rows = {name: [dataclasses.asdict(row) for row in rows] for name, rows in tables.items()}
-        asked.json.write_text(json.dumps({"machine": machine(), **rows}, indent=2) + "\n")
-    return 1 if any(row.met is False for rows in tables.values() for row in rows) else 0
+        figures = {"machine": machine(), **dataclasses.asdict(report)}
+        asked.json.write_text(json.dumps(figures, indent=2) + "\n")
+    return 1 if any(row.met is False for row in report.floor + report.frameworks) else 0
 
 
 if __name__ == "__main__":

@@ -84,10 +84,10 @@ class Service(Child):
         super().__init__("service", sys.executable, "service.py")
         self.port = int(self.read())
 
-    def late(self) -> int:
-        """How many tokens since the last call were not sent in a write of their own, the service being late."""
+    def late_share(self) -> float:
+        """The share of paced tokens since the last call that had no write of their own, the service being late."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/late") as reply:
-            return int(reply.read())
+            return float(reply.read())
 
 
 class Contestant(Child):

@@ -2,8 +2,9 @@
 
 `POST /<ttft>/<tpot>/v1/chat/completions` sends the reply that the request's model and messages call for
 (`workload.py`), its first token after <ttft> ms and the others <tpot> ms apart, each in a write of its own; at 0/0
-the reply is one write. `GET /late` tells how many tokens since the last time went out together with the one before,
-because the service was late. Prints its port when it is ready, and serves on one core until it is terminated.
+the reply is one write. `GET /late` tells which share of the tokens since it was last asked had to go out together with
+the one before, because the service was late. Prints its port when it is ready, and serves on one core until it is
+terminated.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class Pacer:
     """Writes the tokens of all streams at their times."""
 
     def __init__(self) -> None:
-        self.late = 0
+        self._late = self._sent = 0
         self._timer, self._order = Timer(self._fire), count()
         self._streams: list[tuple[float, int, Stream]] = []
 
@@ -181,6 +182,12 @@ class Pacer:
         """Begin to write a stream at its start."""
         self._push(stream)
         self._timer.set(self._streams[0][0])
+
+    def late_share(self) -> float:
+        """The share of late tokens since this was last asked."""
+        share = self._late / max(1, self._sent)
+        self._late = self._sent = 0
+        return share
 
     def _push(self, stream: Stream) -> None:
         due = stream.start + stream.sent * stream.gap
@@ -190,7 +197,8 @@ class Pacer:
         now = time.monotonic() + EARLY
         while self._streams and self._streams[0][0] <= now:
             stream = heapq.heappop(self._streams)[2]
-            self.late += stream.write(now)
+            late = stream.write(now)
+            self._late, self._sent = self._late + late, self._sent + late + 1
             if not stream.done:
                 self._push(stream)
         if self._streams:
@@ -231,7 +239,7 @@ class Connection(asyncio.Protocol):
             self._answer_chat()
 
     def _answer_late(self) -> None:
-        body, self._pacer.late = b"%d" % self._pacer.late, 0
+        body = b"%f" % self._pacer.late_share()
         self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
     def _answer_chat(self) -> None:

@@ -63,8 +63,8 @@ class Faults:
 def read_source(source: str | Path) -> Source:
     """The text of a file, given by its path, or of a configuration given as text.
 
-    A str is text when it has a line break or a "key: value" in it or begins like JSON, else a path. Raises ConfigError for what is no
-    readable UTF-8 file.
+    A str is text when it has a line break or a "key: value" in it or begins like JSON, else a path. Raises ConfigError
+    for what is no readable UTF-8 file.
     """
     if isinstance(source, str) and _is_text(source):
         return Source("<text>", source, Path())

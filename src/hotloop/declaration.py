@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 import yaml
 
 from hotloop.budget import Budget
-from hotloop.configfile import Faults, entries, has_variable, line_of, parse, read_source, readings, under
+from hotloop.configfile import Entry, Faults, entries, has_variable, line_of, parse, read_source, readings, under
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
 from hotloop.models.target import chat_url, parse_target
@@ -57,7 +56,7 @@ def read_declaration(source: str | Path) -> AgentSpec:
     read = read_source(source)
     faults = Faults(read.name)
     try:
-        spec: AgentSpec = _Reader(faults, read.folder).section(parse(read), AgentSpec)
+        spec: AgentSpec = _Reader(faults, read.folder).section(Entry(1, parse(read)), AgentSpec)
     except RecursionError:
         raise ConfigError(f"{read.name}: an alias in it refers to itself") from None
     faults.raise_any()
@@ -71,11 +70,11 @@ class _Reader:
         self._faults = faults
         self._folder = folder
 
-    def section(self, node: yaml.Node, cls: type[msgspec.Struct], where: str = "") -> Any:
+    def section(self, section: Entry, cls: type[msgspec.Struct], where: str = "") -> Any:
         """The Struct that a mapping declares; None when something is wrong in it."""
         before = len(self._faults)
         given: dict[str, Any] = {}
-        keys = entries(node, where, self._faults)
+        keys = entries(section.node, where, self._faults)
         if len(self._faults) > before and not keys:
             return None
         for key, entry in keys.items():
@@ -86,9 +85,9 @@ class _Reader:
             elif field in given:
                 self._faults.add(entry.line, path, f"{field} is given twice, in different units")
             else:
-                given[field] = self._value(cls, field, unit, entry.node, path)
-        self._require(cls, given, line_of(node), where)
-        return self._make(cls, given, line_of(node), where) if len(self._faults) == before else None
+                given[field] = self._value(cls, field, unit, entry, path)
+        self._require(cls, given, section.line, where)
+        return self._make(cls, given, section.line, where) if len(self._faults) == before else None
 
     def _require(self, cls: type[msgspec.Struct], given: dict[str, Any], line: int, where: str) -> None:
         for field in msgspec.structs.fields(cls):
@@ -105,9 +104,10 @@ class _Reader:
             self._faults.add(line, where, str(error))
             return None
 
-    def _value(self, cls: type[msgspec.Struct], field: str, unit: str, node: yaml.Node, where: str) -> Any:
+    def _value(self, cls: type[msgspec.Struct], field: str, unit: str, entry: Entry, where: str) -> Any:
+        node = entry.node
         if cls is AgentSpec and field in _SECTIONS:
-            return self.section(node, _SECTIONS[field], where)
+            return self.section(entry, _SECTIONS[field], where)
         try:
             if field == "instructions":
                 return _instructions(node, self._folder)
@@ -153,7 +153,7 @@ def _leaf(cls: type[msgspec.Struct], field: str, unit: str, node: yaml.Node) -> 
         try:
             return _convert(cls, field, unit, meaning)
         except msgspec.ValidationError as error:
-            wrong = _in_plain_words(error, meaning)
+            wrong = _in_plain_words(error)
         except (ConfigError, ValueError) as error:
             wrong = _Wrong(str(error), shows_value=True)
     raise wrong
@@ -180,11 +180,11 @@ def _seconds(value: Any, unit: str) -> float:
     return parse_duration(value) * _UNITS[unit]
 
 
-def _in_plain_words(error: msgspec.ValidationError, value: Any) -> _Wrong:
+def _in_plain_words(error: msgspec.ValidationError) -> _Wrong:
     text, _, place = str(error).partition(" - at `$")
     text = re.sub("`(.*?)`", lambda types: _words(types[1]), text)
     text = text[:1].lower() + text[1:]
-    if text.startswith("expected text") and isinstance(value, int | float | date):
+    if re.fullmatch("expected text, got (?!nothing|a list|keys).*", text):
         text += "; put it in quotes"
     return _Wrong(text, place.removesuffix("`"))
 

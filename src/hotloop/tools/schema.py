@@ -207,10 +207,10 @@ def _sizes(kind: str, shape: mi.Type) -> Schema:
 
 def _choice(values: Iterable[Any]) -> Schema:
     # Some services refuse an enum without its type.
-    different = {(_JSON_TYPES[type(value)], value): None for value in values}
-    kinds = list(dict.fromkeys(kind for kind, _ in different))
-    options = sorted((value for _, value in different), key=lambda value: value is None)
-    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": options}
+    pairs = dict.fromkeys((_JSON_TYPES[type(value)], value) for value in values)  # True is not 1 here
+    ordered = sorted(pairs, key=lambda pair: pair[0] == "null")
+    kinds = list(dict.fromkeys(kind for kind, _ in ordered))
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": [value for _, value in ordered]}
 
 
 def _enum(cls: type[Enum]) -> Schema:

@@ -45,7 +45,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     status_fields: tuple[str, ...]
     decode: Callable[[str | bytes], msgspec.Struct]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were no tool."""
         return self.function(*args, **kwargs)
 
@@ -170,7 +170,7 @@ def _check_function(function: Any) -> None:
     called = innermost(function)
     if isinstance(function, Tool):
         raise ToolDefinitionError("is a tool already")
-    if inspect.isclass(function) or not callable(called):
+    if inspect.isclass(function) or not callable(function):
         raise ToolDefinitionError(f"{function!r} is no function; give a function, a bound method or a callable object")
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise ToolDefinitionError("it yields, but a model reads one result; collect it and return it")
@@ -262,6 +262,11 @@ def _whole_number(text: str) -> int | msgspec.Raw:
 _WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_whole_number)
 
 
+def arguments_key(arguments: Mapping[str, Any]) -> bytes:
+    """Bound arguments as bytes that are the same for the same arguments, in whatever order they came."""
+    return msgspec.json.encode(arguments, enc_hook=_encode_for_key, order="deterministic")
+
+
 def encode_result(value: Any) -> str:
     """What the model reads: text as it is, anything else as compact JSON.
 
@@ -284,3 +289,8 @@ def _encode_foreign(value: Any) -> Any:
     if is_pydantic(type(value)):
         return msgspec.Raw(value.model_dump_json(by_alias=True).encode())
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _encode_for_key(value: Any) -> Any:
+    # Only a default can be of a type that JSON does not know; it is the same object in every call.
+    return _encode_foreign(value) if is_pydantic(type(value)) else repr(value)

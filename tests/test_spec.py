@@ -1,0 +1,297 @@
+"""Declarations: what loads, and what a person is told about one that does not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hotloop.budget import Budget
+from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
+from hotloop.tools.tool import Tool
+
+DESIGN = """\
+inference:
+  endpoint: "http://your-gateway/v1/chat/completions"
+  model: "groq-3-lpx"
+  temperature: 0.0
+  max_tokens: 2048
+  stream: true
+tools:
+  parallel: true
+  max_parallel: 4
+  timeout_ms: 3000
+  retry: 1
+cache:
+  tool_result_ttl_seconds: 60
+  prefix_cache: true
+"""
+LEAST = "inference: {endpoint: local, model: smollm2}\n"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_spec(text)
+    return str(caught.value).split("\n")
+
+
+def test_the_declaration_of_the_readme_loads_unchanged() -> None:
+    assert load_spec(DESIGN) == AgentSpec(
+        inference=InferenceSpec(
+            endpoint="http://your-gateway/v1/chat/completions",
+            model="groq-3-lpx",
+            temperature=0.0,
+            max_tokens=2048,
+            stream=True,
+        ),
+        tools=ToolsSpec(parallel=True, max_parallel=4, timeout=3.0, retry=1),
+        cache=CacheSpec(tool_result_ttl=60.0, prefix_cache=True),
+    )
+
+
+def test_everything_else_can_be_declared_too(tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("You are an order assistant.\n", encoding="utf-8")
+    file = tmp_path / "agent.yaml"
+    file.write_text(
+        "name: orders\n"
+        "instructions: {file: prompt.md}\n"
+        "inference: {endpoint: 'unix:/run/model.sock', model: m, dialect: vllm, timeout_ms: 500, retries: 0}\n"
+        "tools: {use: ['orders:look_up'], shortlist: 3, timeout: 2m}\n"
+        "budget: {total: 1.5s, model_ms: 600, tools: 0.4, answer_reserve: 300ms}\n"
+        "max_turns: 3\n",
+        encoding="utf-8",
+    )
+    assert load_spec(file) == AgentSpec(
+        name="orders",
+        instructions="You are an order assistant.",
+        inference=InferenceSpec(endpoint="unix:/run/model.sock", model="m", dialect="vllm", timeout=0.5, retries=0),
+        tools=ToolsSpec(use=("orders:look_up",), shortlist=3, timeout=120.0),
+        budget=Budget(total=1.5, model=0.6, tools=0.4, answer_reserve=0.3),
+        max_turns=3,
+        folder=tmp_path,
+    )
+
+
+def test_an_empty_section_means_its_defaults() -> None:
+    spec = load_spec(LEAST + "tools:\ncache:\nbudget:\n")
+    assert (spec.tools, spec.cache, spec.budget) == (ToolsSpec(), CacheSpec(), Budget())
+
+
+def test_json_loads_with_its_tabs_escapes_and_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "agent.json"
+    file.write_text(
+        '{\n\t"inference": {\n\t\t"endpoint": "local", "model": "\\ud83d\\ude00\\/", "temperature": 1e-1\n\t}\n}',
+        encoding="utf-8",
+    )
+    assert load_spec(str(file)).inference == InferenceSpec(endpoint="local", model="😀/", temperature=0.1)
+    file.write_text(json.dumps({"inference": {"endpoint": "local", "modle": "x"}}, indent="\t"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"agent.json:4: inference.modle: unknown key; did you mean model\?"):
+        load_spec(file)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(LEAST, encoding="utf-8-sig")
+    assert load_spec(file).inference.model == "smollm2"
+
+
+def test_every_problem_is_told_at_once_by_line_and_key() -> None:
+    told = problems(
+        "inference:\n"  # 1
+        "  endpoint: localhost\n"
+        "  model: 5\n"
+        "  stream: 'yes'\n"
+        "  timeout_ms: 3s\n"
+        "  max_tokens: 0\n"
+        "  dialect: grok\n"
+        "tols: 3\n"
+        "tools:\n"
+        "  max_paralel: 4\n"  # 10
+        "  use:\n"
+        "    - a:b\n"
+        "    - 3\n"
+        "  timeout: soon\n"
+        "  timeout_ms: 3\n"
+        "temperature: 0\n"
+        "cache: 7\n"
+        "max_turns:\n"
+    )
+    expected = [
+        "<text>:2: inference.endpoint: The endpoint 'localhost",
+        "<text>:3: inference.model: expected text, got a whole number; put it in quotes",
+        "<text>:4: inference.stream: expected true or false, got text",
+        "<text>:5: inference.timeout_ms: expected a number of milliseconds",
+        "<text>:6: inference.max_tokens: expected a whole number >= 1",
+        "<text>:7: inference.dialect: There is no dialect 'grok'",
+        "<text>:8: tols: unknown key; did you mean tools?",
+        "<text>:10: tools.max_paralel: unknown key; did you mean max_parallel?",
+        "<text>:13: tools.use[1]: expected text, got a whole number; put it in quotes",
+        "<text>:14: tools.timeout: 'soon' is no duration; write it like 600ms, 1.5s or 2m",
+        "<text>:15: tools.timeout_ms: timeout is given twice, in different units",
+        "<text>:16: temperature: unknown key here; did you mean inference.temperature?",
+        "<text>:17: cache: expected keys with values, got one value",
+        "<text>:18: max_turns: expected a whole number, got nothing",
+    ]
+    assert [line[: len(start)] for line, start in zip(told, expected, strict=True)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("inference:\n  model: m\n", "<text>:1: inference.endpoint: is missing"),
+        ("name: x\n", "<text>:1: inference: is missing; it needs endpoint and model"),
+        (LEAST + "name: a\nname: b\n", "<text>:3: name: is given twice, first on line 2"),
+        (
+            LEAST + "tools: {max_turns: 3}\n",
+            "<text>:2: tools.max_turns: unknown key here; did you mean max_turns at the",
+        ),
+        (LEAST + "zzz: 3\n", "<text>:2: zzz: unknown key; there are inference, name, instructions, tools, cache"),
+        (LEAST + "budget: {total: 1, model: 2}\n", "<text>:2: budget: the parts of the budget add up to 2 s"),
+        (LEAST + "budget: {answer_reserve: 1}\n", "<text>:2: budget: budget.answer_reserve"),
+        (LEAST + "instructions: [a]\n", "<text>:2: instructions: expected text, got a list"),
+        (LEAST + "instructions: {text: a}\n", "<text>:2: instructions: expected text, or the one key file"),
+        (LEAST + "instructions: {file: nope.md}\n", "<text>:2: instructions.file: nope.md: there is no such file"),
+        (LEAST + "name: 2025-99-99\n", "<text>:2: name: month must be in 1..12"),
+        (LEAST + "name: !secret x\n", "<text>:2: name: could not determine a constructor for the tag '!secret'"),
+        (LEAST + "tools: {use: &a [*a]}\n", "<text>: an alias in it refers to itself"),
+        ("- a\n", "<text>:1: expected keys with values, got a list"),
+        ("just text\n", "<text>:1: expected keys with values, got one value"),
+        ("", "<text>: is empty; it needs at least inference.endpoint and inference.model"),
+        ("# nothing\n", "<text>: is empty"),
+        ("inference:\n\tmodel: m\n", "<text>:2: a tab stands where YAML wants spaces"),
+        ("a: [\n", "<text>:2: not valid YAML"),
+        (LEAST + "---\n" + LEAST, "<text>:2: not valid YAML: expected a single document"),
+    ],
+)
+def test_each_mistake_has_its_sentence(text: str, says: str) -> None:
+    assert [line[: len(says)] for line in problems(text)] == [says]
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        load_spec(tmp_path / "nope.yaml")
+    with pytest.raises(ConfigError, match="is a folder"):
+        load_spec(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    with pytest.raises(ConfigError, match="byte 10 is not UTF-8"):
+        load_spec(tmp_path / "latin.yaml")
+
+
+def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "12345")
+    monkeypatch.setenv("HOST", "example.org")
+    monkeypatch.setenv("TOKENS", "77")
+    monkeypatch.delenv("UNSET", raising=False)
+    spec = load_spec(
+        "inference:\n"
+        "  endpoint: https://${HOST}/v1\n"
+        "  model: ${UNSET:-groq-3}\n"
+        "  api_key: ${KEY}\n"
+        "  max_tokens: ${TOKENS}\n"
+        "  stream: ${UNSET:-false}\n"
+        "  timeout: ${UNSET:-600ms}\n"
+        "instructions: Write $${HOST}, not ${HOST}.\n"
+    )
+    assert spec.inference == InferenceSpec(
+        endpoint="https://example.org/v1", model="groq-3", api_key="12345", max_tokens=77, stream=False, timeout=0.6
+    )
+    assert spec.instructions == "Write ${HOST}, not example.org."
+
+
+def test_a_missing_variable_is_named_with_its_key_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    assert problems(DESIGN.replace("tools:", "  api_key: ${GROQ_API_KEY}\ntools:")) == [
+        "<text>:7: inference.api_key: environment variable GROQ_API_KEY is not set; set it, or write a default: "
+        "${GROQ_API_KEY:-...}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["inference: {endpoint: '${IT}', model: m}", "inference: {endpoint: local, model: m, dialect: '${IT}'}"]
+    + [
+        f"{LEAST}{rest}"
+        for rest in ("tools: {timeout: '${IT}'}", "tools: {retry: '${IT}'}", "budget: {total: '${IT}'}")
+    ]
+    + [f"{LEAST}{rest}" for rest in ("instructions: {file: '${IT}'}", "tools: {use: '${IT}'}", "cache: '${IT}'")],
+)
+def test_what_comes_from_the_environment_is_never_shown(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IT", "hunter2")
+    told = "\n".join(problems(key + "\n"))
+    assert "<text>:" in told
+    assert "hunter2" not in told
+
+
+def test_secrets_are_masked_where_a_spec_is_printed() -> None:
+    spec = load_spec("inference: {endpoint: 'http://me:hunter2@host/v1', model: m, api_key: hunter2}\n")
+    assert "hunter2" not in repr(spec) + str(spec)
+    assert "api_key='***'" in repr(spec)
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for modules of tools; what is imported from it is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    (tmp_path / "spec_orders.py").write_text(
+        "from hotloop.tools.tool import tool\n"
+        "LIMIT = 3\n"
+        "def look_up(order_id: str) -> str:\n    'Look up an order.'\n    return order_id\n"
+        "ready = tool(look_up, name='ready')\n"
+        "def untyped(order_id): ...\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "spec_broken.py").write_text("import not_installed_anywhere\n", encoding="utf-8")
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_tools_are_imported_from_the_folder_of_the_declaration(modules: Path) -> None:
+    tools = load_tools(["spec_orders:look_up", "spec_orders:ready"], modules)
+    assert all(isinstance(each, Tool) for each in tools)
+    assert [each.name for each in tools] == ["look_up", "ready"]
+    assert tools[0]("7") == "7"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("spec_orders", "'spec_orders' is not of the form module:function"),
+        ("spec_orders:lookup", "spec_orders has no lookup; did you mean look_up?"),
+        ("spec_orders:LIMIT", "'spec_orders:LIMIT' is a value of type int, not a function"),
+        ("spec_orders:untyped", "tool untyped: parameter 'order_id' has no type"),
+        ("spec_nowhere:x", "there is no module spec_nowhere, neither in"),
+        ("spec_orders.deeper:x", "there is no module spec_orders.deeper"),
+        (
+            "spec_broken:x",
+            "importing spec_broken failed: ModuleNotFoundError: No module named 'not_installed_anywhere'",
+        ),
+    ],
+)
+def test_a_tool_that_cannot_be_imported_says_why(modules: Path, name: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_tools(["spec_orders:look_up", name], modules)
+    assert str(caught.value).startswith("tools.use: ") and says in str(caught.value)
+    assert isinstance(caught.value, ToolDefinitionError) == name.endswith("untyped")
+
+
+def test_a_module_of_the_same_name_from_elsewhere_is_not_taken_for_it(modules: Path) -> None:
+    load_tools(["spec_orders:look_up"], modules)
+    other = modules / "other"
+    other.mkdir()
+    (other / "spec_orders.py").write_text("def look_up() -> None: ...\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="another module spec_orders is imported already"):
+        load_tools(["spec_orders:look_up"], other)
+
+
+def test_without_pyyaml_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    for name in ("hotloop.declaration", "hotloop.configfile"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ConfigError, match=r'pip install "hotloop\[yaml\]"'):
+        load_spec(LEAST)

@@ -1,0 +1,163 @@
+"""The least of an HTTP/1.1 server that exact timing allows: requests come in whole, bytes go out when told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import cast
+
+import httptools
+
+from hotloop.lab.render import error_body
+
+_MOST_BYTES = 32 << 20
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def response(status: int, body: bytes, content_type: bytes = b"application/json") -> bytes:
+    """A complete response."""
+    length = str(len(body)).encode()
+    return response_head(status, [(b"content-type", content_type), (b"content-length", length)]) + body
+
+
+def response_head(status: int, headers: Headers) -> bytes:
+    """The status line and headers of a response."""
+    lines = [f"HTTP/1.1 {status} {_phrase(status)}".encode(), *(b"%b: %b" % header for header in headers)]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """`data` as one chunk of a chunked body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Exchange:
+    """One request, and the way back to who sent it."""
+
+    __slots__ = ("_connection", "body", "keep_alive", "method", "path")
+
+    def __init__(self, connection: Connection, method: str, path: str, body: bytes, keep_alive: bool) -> None:
+        self.method = method
+        self.path = path
+        self.body = body
+        self.keep_alive = keep_alive
+        self._connection = connection
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the client has gone."""
+        return self._connection.closed.done()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of the response now."""
+        self._connection.write(data)
+
+    def end(self) -> None:
+        """The response is complete: read the next request, or close."""
+        self._connection.answered(self.keep_alive)
+
+    def respond(self, status: int, body: bytes) -> None:
+        """Send a complete JSON response."""
+        self.write(response(status, body))
+        self.end()
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection: its requests are handed to `handle` one at a time, in their order."""
+
+    def __init__(self, handle: Callable[[Exchange], None], connections: set[Connection]) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._handle = handle
+        self._connections = connections
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[Exchange] = deque()
+        self._busy = False
+        self._target = b""
+        self._body = bytearray()
+
+    def abort(self) -> None:
+        """Close now, whatever is under way."""
+        self._transport.abort()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes now, unless the client has gone."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def answered(self, keep_alive: bool) -> None:
+        """The response under way is complete."""
+        self._busy = False
+        if not keep_alive:
+            self._transport.close()
+        elif self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+
+    # asyncio calls these.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # a server may ignore the wish to upgrade: the request itself is answered
+        except httptools.HttpParserError as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, f"This is not HTTP: {error}.")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connections.discard(self)
+        self._waiting.clear()
+        self.closed.set_result(None)
+
+    # httptools calls these.
+
+    def on_message_begin(self) -> None:
+        self._target, self._body = b"", bytearray()
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"expect" and value.lower() == b"100-continue":
+            self.write(_CONTINUE)
+
+    def on_body(self, data: bytes) -> None:
+        self._body += data
+        if len(self._body) > _MOST_BYTES:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request is larger than {_MOST_BYTES} bytes.")
+
+    def on_message_complete(self) -> None:
+        method, path = self._parser.get_method().decode(), self._target.partition(b"?")[0].decode("latin-1")
+        self._waiting.append(Exchange(self, method, path, bytes(self._body), self._parser.should_keep_alive()))
+        if self._busy or len(self._waiting) > 1:
+            self._transport.pause_reading()  # the client sends ahead: let it wait
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        if not self._waiting or self._busy:
+            return
+        self._busy = True
+        exchange = self._waiting.popleft()
+        if not self._waiting:
+            self._transport.resume_reading()
+        self._handle(exchange)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        if not self._busy:
+            self.write(response(status, error_body(message)))
+        self._transport.close()
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"

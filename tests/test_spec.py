@@ -157,6 +157,7 @@ def test_every_problem_is_told_at_once_by_line_and_key() -> None:
         (LEAST + "instructions: {file: nope.md}\n", "<text>:2: instructions.file: nope.md: there is no such file"),
         (LEAST + "name: 2025-99-99\n", "<text>:2: name: month must be in 1..12"),
         (LEAST + "name: !secret x\n", "<text>:2: name: could not determine a constructor for the tag '!secret'"),
+        (LEAST + "name: ${NAME\n", "<text>:2: name: a ${ is neither ${NAME} nor ${NAME:-default}"),
         (LEAST + "tools: {use: &a [*a]}\n", "<text>: an alias in it refers to itself"),
         ("- a\n", "<text>:1: expected keys with values, got a list"),
         ("just text\n", "<text>:1: expected keys with values, got one value"),
@@ -221,9 +222,10 @@ def test_a_missing_variable_is_named_with_its_key_and_line(monkeypatch: pytest.M
 )
 def test_what_comes_from_the_environment_is_never_shown(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IT", "hunter2")
+    monkeypatch.setenv("SHORT", "1.2345s")
     told = "\n".join(problems(key + "\n"))
     assert "<text>:" in told
-    assert "hunter2" not in told
+    assert "hunter2" not in told and "1.2345" not in told
 
 
 def test_secrets_are_masked_where_a_spec_is_printed() -> None:

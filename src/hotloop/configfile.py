@@ -12,7 +12,7 @@ import yaml
 
 from hotloop.errors import ConfigError
 
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{(\w+)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$(\$\{)|\$\{(\w+)(?::-([^}]*))?\}|\$\{")
 _SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 
 
@@ -150,6 +150,8 @@ def _fill_in(text: str) -> str:
 
     def value(found: re.Match[str]) -> str:
         escaped, name, default = found.groups()
+        if not escaped and not name:
+            raise ValueError("a ${ is neither ${NAME} nor ${NAME:-default}; write $${ for a ${ that is meant")
         known = "${" if escaped else os.environ.get(name) or default or os.environ.get(name, default)
         if known is None:
             raise LookupError(name)

@@ -30,6 +30,7 @@ _DURATIONS: dict[type[msgspec.Struct], tuple[str, ...]] = {
     CacheSpec: ("tool_result_ttl",),
     Budget: Budget.__struct_fields__,
 }
+_HIDDEN = "does not fit; its value comes from the environment and is not shown"
 _UNITS = {"": 1.0, "_ms": 1e-3, "_seconds": 1.0}
 _WORDS = {
     "int": "a whole number",
@@ -87,7 +88,7 @@ class _Reader:
             else:
                 given[field] = self._value(cls, field, unit, entry, path)
         self._require(cls, given, section.line, where)
-        return self._make(cls, given, section.line, where) if len(self._faults) == before else None
+        return self._make(cls, given, section, where) if len(self._faults) == before else None
 
     def _require(self, cls: type[msgspec.Struct], given: dict[str, Any], line: int, where: str) -> None:
         for field in msgspec.structs.fields(cls):
@@ -95,13 +96,14 @@ class _Reader:
                 needs = "; it needs endpoint and model" if field.name in _SECTIONS else ""
                 self._faults.add(line, under(where, field.name), f"is missing{needs}")
 
-    def _make(self, cls: type[msgspec.Struct], given: dict[str, Any], line: int, where: str) -> Any:
+    def _make(self, cls: type[msgspec.Struct], given: dict[str, Any], section: Entry, where: str) -> Any:
         if cls is AgentSpec:
             given["folder"] = self._folder
         try:
             return cls(**given)
         except ConfigError as error:
-            self._faults.add(line, where, str(error))
+            hidden = has_variable(section.node)
+            self._faults.add(section.line, where, _HIDDEN if hidden else str(error))
             return None
 
     def _value(self, cls: type[msgspec.Struct], field: str, unit: str, entry: Entry, where: str) -> Any:
@@ -114,7 +116,7 @@ class _Reader:
             return _leaf(cls, field, unit, node)
         except _Wrong as wrong:
             hidden = wrong.shows_value and has_variable(node)
-            text = "does not fit; its value comes from the environment" if hidden else str(wrong)
+            text = _HIDDEN if hidden else str(wrong)
             self._faults.add(_line_inside(node, wrong.place), where + wrong.place, text)
             return None
 

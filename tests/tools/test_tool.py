@@ -201,6 +201,21 @@ def test_types_that_are_local_to_a_function_are_found() -> None:
     assert tool(decorated.function, name="again").bind('{"item":{"size":1}}') == {"item": Local(1)}
 
 
+def test_the_type_of_the_result_need_not_be_known() -> None:
+    @tool
+    def later(order_id: str) -> Unknown: ...  # type: ignore[name-defined]  # noqa: F821
+
+    assert later.bind('{"order_id":"1"}') == {"order_id": "1"}
+
+
+def test_a_decorated_function_keeps_its_parameters() -> None:
+    @functools.wraps(look_up)
+    def wrapped(*args: Any, **kwargs: Any) -> str:
+        return look_up(*args, **kwargs)
+
+    assert tool(wrapped).definition == tool(look_up).definition
+
+
 class Shop:
     def __init__(self, city: str) -> None:
         self.city = city
@@ -304,6 +319,7 @@ def test_what_cannot_be_a_tool_is_refused_with_a_sentence(function: Any, says: s
         ({"status": "Looking up {order}"}, "{order} is no parameter; there is order_id, limit"),
         ({"status": "{}"}, "{} is no parameter"),
         ({"status": "{order_id.secret}"}, "is no parameter"),
+        ({"status": "{order_id:d}"}, "write {order_id} without a format"),
         ({"status": "{order_id"}, "write a brace that is text twice"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .docstring import parse
+from hotloop.tools.docstring import parse
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -16,10 +16,9 @@ import msgspec
 from msgspec import inspect as mi
 
 from hotloop.errors import ToolDefinitionError
-
-from .docstring import parse
-from .minimal import Schema, minimal, reference, referred, rewrite
-from .signature import Parameter
+from hotloop.tools.docstring import parse
+from hotloop.tools.minimal import Schema, minimal, reference, referred, rewrite
+from hotloop.tools.signature import Parameter
 
 _SCALARS: dict[type[mi.Type], Schema] = {
     mi.AnyType: {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -12,8 +13,7 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-
-from .docstring import Docs, parse
+from hotloop.tools.docstring import Docs, parse
 
 _Kind = inspect.Parameter
 _REFUSED = {
@@ -92,12 +92,24 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _hints(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of the parameters; that of the result may stay unknown, as an import for type checkers only."""
+    written = {name: written for name, written in _annotations(function).items() if name != "return"}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    holder = types.SimpleNamespace(__annotations__=written, __globals__=names)
     try:
-        return typing.get_type_hints(function, localns=dict(scope), include_extras=True)
+        return typing.get_type_hints(holder, localns=dict(scope), include_extras=True)
     except NameError as error:
         raise ToolDefinitionError(
             f"{error}, but its annotations use it; import or define it where the function can see it at run time"
         ) from None
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(function, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(function)
 
 
 def _fixed(function: Callable[..., Any]) -> set[str]:

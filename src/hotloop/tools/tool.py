@@ -7,7 +7,6 @@ import math
 import re
 import string
 import sys
-import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, overload
@@ -15,9 +14,8 @@ from typing import Any, overload
 import msgspec
 
 from hotloop.errors import ArgumentsError, ToolDefinitionError, ToolError
-
-from .schema import arguments_schema, is_pydantic
-from .signature import Parameter, enclosing_scope, innermost, name_of, read_docs, read_parameters
+from hotloop.tools.schema import arguments_schema, is_pydantic
+from hotloop.tools.signature import Parameter, enclosing_scope, innermost, name_of, read_docs, read_parameters
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -201,7 +199,7 @@ def _check_policy(
 
 
 def _is_time(seconds: object) -> bool:
-    return type(seconds) in (int, float) and 0 < typing.cast(float, seconds) < math.inf
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
 def _definition(name: str, description: str, parameters: dict[str, Any]) -> bytes:
@@ -213,14 +211,18 @@ def _definition(name: str, description: str, parameters: dict[str, Any]) -> byte
 
 def _status_fields(status: str | None, parameters: list[Parameter]) -> tuple[str, ...]:
     try:
-        fields = [field for _, field, *_ in string.Formatter().parse(status or "") if field is not None]
+        parts = [part[1:] for part in string.Formatter().parse(status or "") if part[1] is not None]
     except ValueError as error:
         raise ToolDefinitionError(f"status {status!r}: {error}; write a brace that is text twice") from None
     names = [parameter.name for parameter in parameters]
-    for field in fields:
+    for field, layout, conversion in parts:
         if field not in names:
             raise ToolDefinitionError(f"status {status!r}: {{{field}}} is no parameter; there is {', '.join(names)}")
-    return tuple(fields)
+        if layout or conversion:
+            raise ToolDefinitionError(
+                f"status {status!r}: write {{{field}}} without a format, which may not fit a value"
+            )
+    return tuple(str(field) for field, _, _ in parts)
 
 
 def _shown(value: Any) -> Any:

@@ -38,35 +38,36 @@ class Row:
 
 @dataclass(frozen=True)
 class Bound:
-    """What must hold: `holds(figure, ratio)`."""
+    """What must hold, of the ratio or of the figure itself."""
 
     text: str
-    holds: Callable[[float, float], bool]
+    holds: Callable[[float], bool]
+    of_ratio: bool
 
     def judge(self, row: Row) -> Row:
         """The row with this bound and its verdict."""
-        met, other_met = self.holds(row.figure, row.ratio), self.holds(row.other, 1.0)
-        return replace(row, bound=self.text, met=met, other_met=other_met)
+        met = self.holds(row.ratio if self.of_ratio else row.figure)
+        return replace(row, bound=self.text, met=met, other_met=None if self.of_ratio else self.holds(row.other))
 
 
 def ratio_at_most(limit: float) -> Bound:
     """The figure is at most `limit` times the other."""
-    return Bound(f"ratio <= {limit:g}", lambda _, ratio: ratio <= limit)
+    return Bound(f"ratio <= {limit:g}", lambda ratio: ratio <= limit, of_ratio=True)
 
 
 def ratio_at_least(limit: float) -> Bound:
     """The figure is at least `limit` times the other."""
-    return Bound(f"ratio >= {limit:g}", lambda _, ratio: ratio >= limit)
+    return Bound(f"ratio >= {limit:g}", lambda ratio: ratio >= limit, of_ratio=True)
 
 
 def at_most(limit: float, unit: str) -> Bound:
     """The figure itself is at most `limit`."""
-    return Bound(f"<= {show(limit)} {unit}", lambda figure, _: figure <= limit)
+    return Bound(f"<= {show(limit)} {unit}", lambda figure: figure <= limit, of_ratio=False)
 
 
 def at_least(limit: float, unit: str) -> Bound:
     """The figure itself is at least `limit`."""
-    return Bound(f">= {show(limit)} {unit}", lambda figure, _: figure >= limit)
+    return Bound(f">= {show(limit)} {unit}", lambda figure: figure >= limit, of_ratio=False)
 
 
 def compare(

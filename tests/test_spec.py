@@ -14,6 +14,7 @@ from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
 from hotloop.tools.tool import Tool
 
+ROOT = Path(__file__).parents[1]
 DESIGN = """\
 inference:
   endpoint: "http://your-gateway/v1/chat/completions"
@@ -74,6 +75,19 @@ def test_everything_else_can_be_declared_too(tmp_path: Path) -> None:
         max_turns=3,
         folder=tmp_path,
     )
+
+
+def test_the_example_and_its_tools_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    spec = load_spec(ROOT / "examples" / "agent.yaml")
+    assert [each.name for each in load_tools(spec.tools.use, spec.folder)] == ["query_order_status", "query_logistics"]
+
+
+def test_the_declaration_in_the_documentation_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "key")
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    spec = load_spec(page.partition("```yaml\n")[2].partition("```")[0])
+    assert spec.budget == Budget(total=1.5, model=0.6, answer_reserve=0.3)
 
 
 def test_an_empty_section_means_its_defaults() -> None:

@@ -8,9 +8,12 @@ import datetime
 import enum
 import functools
 import json
+import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
 
+import attrs
 import msgspec
 import pydantic
 import pytest
@@ -35,6 +38,11 @@ class Even(msgspec.Struct):
     def __post_init__(self) -> None:
         if self.value % 2:
             raise LookupError("odd")
+
+
+@attrs.define
+class Part:
+    size: int
 
 
 @dataclasses.dataclass
@@ -114,6 +122,28 @@ def test_bind_gives_values_of_the_declared_types() -> None:
         "order": Order(number="20250101", placed=moment),
         "status": Status("sent", datetime.date(2025, 1, 2)),
     }
+
+
+def test_the_less_common_types_bind_from_their_iso_forms() -> None:
+    def typed(at: datetime.time, during: datetime.timedelta, number: uuid.UUID, raw: bytes, part: Part) -> None: ...
+
+    bound = tool(typed).bind(
+        '{"at":"10:30:00","during":"PT90S","number":"12345678-1234-5678-1234-567812345678","raw":"aGk=","part":{"size":1}}'
+    )
+    assert bound == {
+        "at": datetime.time(10, 30),
+        "during": datetime.timedelta(seconds=90),
+        "number": uuid.UUID("12345678-1234-5678-1234-567812345678"),
+        "raw": b"hi",
+        "part": Part(1),
+    }
+
+
+def test_the_documentation_shows_the_real_definition() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
+    namespace: dict[str, Any] = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], namespace)
+    assert namespace["query_order_status"].definition.decode() in page
 
 
 @pytest.mark.parametrize("nothing", ["", "{}", " \n"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
+import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +21,6 @@ from hotloop.events import Event, RunFinished
 from hotloop.models.client import Client, Emit
 from hotloop.models.dialects import dialect_of
 from hotloop.models.http import HttpTransport
-from hotloop.models.reply import Usage
 from hotloop.models.request import RequestTemplate
 from hotloop.models.target import chat_url
 from hotloop.models.transport import Transport
@@ -29,7 +28,7 @@ from hotloop.outlet import Outlet
 from hotloop.runner import run_here
 from hotloop.tools.executor import Executor, Policy
 from hotloop.tools.tool import Tool, tool
-from hotloop.trace.ledger import Ledger
+from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.trace import Trace
 from hotloop.units import clock
 
@@ -38,15 +37,19 @@ if TYPE_CHECKING:
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a run gave: the answer, the tokens it took, and where its time went.
+    """What a run gave: the answer, and where its time went.
 
     `finish_reason` is "stop", or "length" when the token cap cut the answer.
     """
 
     output: str
-    usage: Usage
     trace: Trace
     finish_reason: str = "stop"
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all turns, as far as the service counted them."""
+        return self.trace.usage
 
 
 class Agent:
@@ -129,15 +132,12 @@ class Agent:
         """`run` outside asyncio; connections stay open from one call to the next."""
         return run_here(self.run(prompt, trace_id=trace_id))
 
-    async def stream(self, prompt: str, *, trace_id: str | None = None) -> AsyncIterator[Event]:
+    def stream(self, prompt: str, *, trace_id: str | None = None) -> AsyncGenerator[Event]:
         """Answer one prompt, event by event; the last is `RunFinished` with the result.
 
         The run goes on beside its reader, and stops with it: leaving the loop early cancels the run.
         """
-        program, conversation = self._program(prompt), self._start.branch()
-        async with aclosing(self._stream(program, conversation, prompt, trace_id)) as events:
-            async for event in events:
-                yield event
+        return self._stream(self._program(prompt), self._start.branch(), prompt, trace_id)
 
     def session(self, session_id: str) -> Session:
         """The conversation with this id, begun when it is first asked for; kept while the agent lives."""
@@ -188,25 +188,31 @@ class Agent:
     async def _run(
         self, program: loop.Program, conversation: Conversation, prompt: str, emit: Emit, trace_id: str | None
     ) -> Result:
-        ledger = Ledger(clock(), trace_id or f"req-{secrets.token_hex(6)}", self.name, time.time())
+        ledger = Ledger(clock(), trace_id or f"req-{random.getrandbits(48):012x}", self.name, time.time())
         ledger.facts["max_parallel"] = self._executor.policy.max_parallel
         trace = Trace(ledger, self._limits)
         try:
-            outcome = await loop.run(program, conversation, prompt, ledger, emit)
+            reply = await loop.run(program, conversation, prompt, ledger, emit)
         except HotloopError as error:
             error.trace = trace
             raise
         finally:
             ledger.close()
             trace.log()
-        return Result(outcome.output, outcome.usage, trace, outcome.finish_reason)
+        return Result(reply.text, trace, reply.finish_reason)
 
     async def _stream(
         self, program: loop.Program, conversation: Conversation, prompt: str, trace_id: str | None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         outlet = Outlet()
-        task = asyncio.create_task(self._run(program, conversation, prompt, outlet.put, trace_id))
-        task.add_done_callback(outlet.end)
+
+        async def work() -> Result:
+            try:
+                return await self._run(program, conversation, prompt, outlet.put, trace_id)
+            finally:
+                outlet.end()
+
+        task = asyncio.create_task(work())
         try:
             while await outlet.wait():
                 for event in outlet.take():
@@ -239,7 +245,7 @@ class Session:
             self._conversation = branch
             return result
 
-    async def stream(self, prompt: str, *, trace_id: str | None = None) -> AsyncIterator[Event]:
+    async def stream(self, prompt: str, *, trace_id: str | None = None) -> AsyncGenerator[Event]:
         """Answer one prompt in this conversation, event by event; see `Agent.stream`."""
         async with self._turn:
             program, branch = self._begin(prompt)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from hotloop.budget import Budget, Deadline
 from hotloop.context.conversation import Conversation
 from hotloop.errors import RepeatedFailure, TurnLimit
 from hotloop.models.client import Client, Emit
-from hotloop.models.reply import Call, Reply, Usage
+from hotloop.models.reply import Call, Reply
 from hotloop.tools.executor import Executor, ToolResult
 from hotloop.trace.ledger import Ledger
 
 _SAME_FAILURES = 3
+_TURN_LIMIT = (
+    "After {} turns the model still calls tools instead of answering. "
+    "Raise max_turns or budget.total, or tell it in the instructions when to stop."
+)
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -26,34 +28,24 @@ class Program(msgspec.Struct, frozen=True):
     max_turns: int = 10
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """How a run ended; `finish_reason` is "length" when the token cap cut the answer's text."""
-
-    output: str
-    usage: Usage
-    finish_reason: str
-
-
-async def run(program: Program, conversation: Conversation, prompt: str, ledger: Ledger, emit: Emit) -> Outcome:
-    """Answer `prompt` at the end of this conversation, which gets every message of the run.
+async def run(program: Program, conversation: Conversation, prompt: str, ledger: Ledger, emit: Emit) -> Reply:
+    """The reply that answers `prompt` at the end of this conversation, which gets every message of the run.
 
     Turns go on until the model answers without calls. At the last turn, and when the budget has only its answer
     reserve left, it is asked without tools for the best answer from what it has. Raises HotloopError.
     """
     deadline = Deadline(program.budget, ledger.start)
     conversation.user(prompt)
-    usage = Usage()
     failures: dict[tuple[str, str, str], int] = {}
     for turn in range(program.max_turns + 1):
         ledger.turn = turn
         last = turn == program.max_turns or (turn > 0 and deadline.answer_now(ledger.clock()))
         reply = await program.client.think(conversation.messages, ledger, emit, tools=not last)
-        usage += reply.usage
-        if not reply.calls:
+        if last and reply.calls and not reply.text.strip():
+            raise TurnLimit(_TURN_LIMIT.format(program.max_turns))
+        if last or not reply.calls:
             conversation.answer(reply.text)
-            return Outcome(reply.text, usage, reply.finish_reason)
-        if last:
-            return _late_answer(reply, usage, conversation, program.max_turns)
+            return reply
         await _act(program, conversation, reply, ledger, emit, deadline, failures)
     raise AssertionError("the last turn returns")
 
@@ -67,10 +59,13 @@ async def _act(
     deadline: Deadline,
     failures: dict[tuple[str, str, str], int],
 ) -> None:
-    """Run the reply's calls and put calls and results into the conversation."""
+    """Run the reply's calls and put calls and results into the conversation.
+
+    Services refuse a history with arguments that are no JSON, so a call with such is kept without them.
+    """
     dialect = program.client.request.dialect
     ids = conversation.calls(
-        [(call.name, _sendable(call.arguments), call.extra) for call in reply.calls],
+        [(call.name, call.arguments if call.whole else "{}", call.extra) for call in reply.calls],
         text=reply.text,
         empty_content=dialect.empty_content,
         reasoning=reply.reasoning if dialect.echo_reasoning else "",
@@ -94,23 +89,3 @@ def _stop_repeating(calls: list[Call], results: list[ToolResult], failures: dict
                 f"The model made the same call of {call.name} {_SAME_FAILURES} times and it failed each time: "
                 f"{result.failed}"
             )
-
-
-def _late_answer(reply: Reply, usage: Usage, conversation: Conversation, max_turns: int) -> Outcome:
-    """The model called tools although none was offered: its text, if it wrote any, is the best there is."""
-    if not reply.text.strip():
-        raise TurnLimit(
-            f"After {max_turns} turns the model still calls tools instead of answering. "
-            "Raise max_turns or budget.total, or tell it in the instructions when to stop."
-        )
-    conversation.answer(reply.text)
-    return Outcome(reply.text, usage, reply.finish_reason)
-
-
-def _sendable(arguments: str) -> str:
-    """Arguments as they may stand in a request: servers refuse a history with text that is no JSON."""
-    try:
-        msgspec.json.decode(arguments, type=dict[str, Any])
-    except msgspec.DecodeError:
-        return "{}"
-    return arguments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 
 from hotloop.events import Event
@@ -19,23 +18,24 @@ class Outlet:
     taken, so that the bound is exceeded by no more than one network read and one round of tools.
     """
 
-    __slots__ = ("_ended", "_events", "_held", "_waiter")
+    __slots__ = ("_ended", "_events", "_held", "_loop", "_waiter")
 
     def __init__(self) -> None:
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
         self._held: Throttle | None = None
         self._ended = False
+        self._loop = asyncio.get_running_loop()
 
     def put(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
         """Take these events; pause `throttle` if too many are waiting."""
-        self._events.extend(events)
+        self._events += events
         if len(self._events) > _HIGH and throttle is not None and self._held is None:
             self._held = throttle
             throttle.pause()
         self._wake()
 
-    def end(self, _run: object = None) -> None:
+    def end(self) -> None:
         """No more events will come."""
         self._ended = True
         self._wake()
@@ -45,14 +45,13 @@ class Outlet:
         while not self._events:
             if self._ended:
                 return False
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._loop.create_future()
             await self._waiter
         return True
 
     def take(self) -> list[Event]:
         """All events that are waiting."""
-        events = list(self._events)
-        self._events.clear()
+        events, self._events = self._events, []
         if self._held is not None:
             held, self._held = self._held, None
             held.resume()

@@ -36,6 +36,7 @@ class _Slot:
         "number",
         "parts",
         "sealed",
+        "whole",
     )
 
     def __init__(self, number: int, call_id: str, index: int | None) -> None:
@@ -44,7 +45,8 @@ class _Slot:
         self.parts: list[str] = []
         self.full: str | None = None
         self.extra: dict[str, Any] = {}
-        self.sealed = False
+        self.sealed: str | None = None
+        self.whole = False
         self._scanned = self._depth = 0
         self._marked = self._quoted = self._skip = False
 
@@ -74,18 +76,22 @@ class _Slot:
                 self._depth += 1 if char in "{[" else -1
 
     def arguments(self) -> str:
-        """The arguments as JSON text, or as the model wrote them if that is no JSON object."""
-        if self.full is not None:
-            return self.full
-        text = "".join(self.parts)
+        """The arguments as JSON text, or as the model wrote them; `whole` tells then if they are a JSON object."""
+        if self.sealed is not None:
+            return self.sealed
+        text = "".join(self.parts) if self.full is None else self.full
         if not text or text.isspace():
+            self.whole = True
             return "{}"
         value, fault = _decode(text)
         if fault and "truncated" not in fault and len(self.parts) > 1 and _is_object(self.parts[-1]):
-            return self.parts[-1]  # a last item that repeats the whole value
-        if isinstance(value, str):
-            return value if _is_object(value) else text
-        return "{}" if value is None and not fault else text
+            value, text = {}, self.parts[-1]  # a last item that repeats the whole value
+        elif isinstance(value, str) and _is_object(value):
+            value, text = {}, value
+        elif value is None and not fault:
+            value, text = {}, "{}"
+        self.whole = isinstance(value, dict)
+        return text
 
 
 class CallAssembler:
@@ -106,6 +112,11 @@ class CallAssembler:
         """Take one item of a delta's `tool_calls`; append what it opens and seals to `events`."""
         function = item.get("function") or {}
         name, arguments = function.get("name") or "", function.get("arguments")
+        if self._slots and not name and not item.get("id") and isinstance(arguments, str):
+            current = self._slots[-1]  # nearly every fragment goes on with the open call
+            if item.get("index") == current.index and current.full is None and len(item) <= 3:
+                current.parts.append(arguments)
+                return
         slot = self._route(item.get("id") or "", item.get("index"), name, arguments, events)
         if name and not slot.name:
             slot.name = name
@@ -125,14 +136,14 @@ class CallAssembler:
                 self.fault = self.fault or "it has arguments for a call that was never named"
                 continue
             arguments = slot.arguments()
-            if not slot.sealed:
+            if slot.sealed is None:
                 events.append(CallSealed(slot.number, slot.name, arguments))
-            calls.append(Call(slot.name, arguments, slot.extra))
+            calls.append(Call(slot.name, arguments, slot.extra, slot.whole))
         return calls
 
     def _append(self, slot: _Slot, arguments: Any) -> None:
         text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-        if slot.sealed:
+        if slot.sealed is not None:
             if text.strip() and not _same(slot.arguments(), text):
                 self.fault = f"it changed the arguments of {slot.name} after they were complete"
         elif slot.full is None and text is arguments:
@@ -158,9 +169,11 @@ class CallAssembler:
     def _open(self, call_id: str, index: int | None, events: list[Event]) -> _Slot:
         if self._slots:
             last = self._slots[-1]
-            if last.name and not last.sealed and last.closed():
-                last.sealed = True
-                events.append(CallSealed(last.number, last.name, last.arguments()))
+            if last.name and last.sealed is None and (last.parts or last.full is not None):
+                arguments = last.arguments()
+                if last.whole:
+                    last.sealed = arguments
+                    events.append(CallSealed(last.number, last.name, arguments))
         slot = _Slot(len(self._slots), call_id, index)
         self._slots.append(slot)
         if call_id:

@@ -19,6 +19,8 @@ from hotloop.models.reply import Call, Reply
 from hotloop.models.sse import EventSource
 
 _SAFE = frozenset({"stop", "tool_calls", "function_call"})
+_DONE = b"[DONE]"
+_TIMINGS = ("prompt_ms", "predicted_ms")  # of llama.cpp
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -32,6 +34,7 @@ class ChatStream:
     """
 
     __slots__ = (
+        "_blank",
         "_calls",
         "_finish",
         "_max_tokens",
@@ -51,7 +54,8 @@ class ChatStream:
     def __init__(self, max_tokens: int | None = None) -> None:
         self._max_tokens = max_tokens
         self._source: EventSource | None = None
-        self._plain = bytearray()
+        self._blank = b""
+        self._plain: list[bytes] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: CallAssembler | None = None
@@ -67,25 +71,26 @@ class ChatStream:
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes of the body."""
         if self._source is None:
-            self._plain += data
-            start = self._plain.lstrip(_BLANK)
-            if not start or start[0] in b"{[":
-                return []
-            self._source = EventSource()
-            data, self._plain = bytes(self._plain), bytearray()
-        events: list[Event] = []
-        for payload in self._source.feed(data):
-            self._event(payload, events)
-        return events
+            if not self._plain:
+                data, self._blank = self._blank + data, b""
+                start = data.lstrip(_BLANK)[:1]
+                if not start:
+                    self._blank = data
+                    return []
+                if start not in b"{[":
+                    self._source = EventSource()
+                    return self._events(self._source.feed(data), [])
+            self._plain.append(data)
+            return []
+        return self._events(self._source.feed(data), [])
 
     def close(self) -> list[Event]:
         """The body has ended: decide whether the reply is complete and its calls may run."""
         events: list[Event] = []
         if self._source is not None:
-            for payload in self._source.close():
-                self._event(payload, events)
+            self._events(self._source.close(), events)
         elif self._plain:
-            self._whole(bytes(self._plain).lstrip(_BLANK), events)
+            self._whole(b"".join(self._plain).lstrip(_BLANK), events)
         if self.error is None:
             self._end(events)
         return events
@@ -109,37 +114,41 @@ class ChatStream:
         """True once any part of the reply has been told as an event."""
         return self.tokens > 0
 
-    def _event(self, payload: bytes, events: list[Event]) -> None:
-        if self.error is not None or not payload:
-            return
-        if payload[:1] != b"{":
-            self._oddity(payload, events)
-            return
-        try:
-            frame = decode_frame(payload)
-        except msgspec.DecodeError as fault:
-            self._odd_frame(payload, fault, events)
-            return
-        choices = frame.choices
-        if choices:
-            choice = choices[0]
-            delta = choice.delta
-            if delta is not None:
-                text = delta.content
-                if text.__class__ is str and text:
-                    self.tokens += 1
-                    self._text.append(text)
-                    events.append(TextDelta(text))
-                if delta.tool_calls is not None or text.__class__ is not str or not text:
-                    self._rare(delta, events)
-            elif choice.message is not None and not self.tokens:
-                self._message(choice.message, events)
-            if choice.finish_reason:
-                self._finish = choice.finish_reason
-        if frame.usage is not None or frame.error is not None or frame.x_groq is not None or frame.timings is not None:
-            self._extras(frame)
-        if self._model is None:
-            self._model = model_of(payload)
+    def _events(self, payloads: list[bytes], events: list[Event]) -> list[Event]:
+        """Read these chunks; the straight way through is a chunk with nothing but text."""
+        texts = self._text
+        if payloads and payloads[-1] == _DONE:
+            self.done = True
+            payloads.pop()
+        for payload in payloads:
+            try:
+                frame = decode_frame(payload)
+            except msgspec.DecodeError as fault:
+                self._oddity(payload, fault, events)
+                continue
+            if self.error is not None:
+                break
+            choices = frame.choices
+            if choices:
+                choice = choices[0]
+                delta = choice.delta
+                if delta is not None:
+                    text = delta.content
+                    if text.__class__ is str and text:
+                        self.tokens += 1
+                        texts.append(text)
+                        events.append(TextDelta(text))
+                    if not text or delta.tool_calls is not None:
+                        self._rare(delta, events)
+                elif choice.message is not None and not self.tokens:
+                    self._message(choice.message, events)
+                if choice.finish_reason is not None:
+                    self._finish = choice.finish_reason
+            if (frame.usage or frame.error or frame.x_groq or frame.timings) is not None:
+                self._extras(frame)
+            if self._model is None:
+                self._model = model_of(payload)
+        return events
 
     def _message(self, message: Delta, events: list[Event]) -> None:
         if isinstance(message.content, str) and message.content:
@@ -186,45 +195,42 @@ class ChatStream:
     def _extras(self, frame: Frame) -> None:
         if frame.error is not None and frame.error is not False:
             self._fail(frame.error)
-        usages = [frame.usage, (frame.x_groq or {}).get("usage")]
-        for usage in usages:
-            if isinstance(usage, dict):
-                self._usage.update({key: value for key, value in usage.items() if value is not None})
-                self._server_ms.update(groq_ms(usage))
+        if frame.usage is not None:
+            self._count(frame.usage)
+        if frame.x_groq is not None and isinstance(usage := frame.x_groq.get("usage"), dict):
+            self._count(usage)
         if frame.timings:
-            self._server_ms.update(
-                {key: float(value) for key, value in frame.timings.items() if key in ("prompt_ms", "predicted_ms")}
-            )
+            self._server_ms |= {key: frame.timings[key] for key in _TIMINGS if key in frame.timings}
         if frame.x_groq and frame.x_groq.get("error"):
             self._fail(frame.x_groq["error"])
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        """Usage may come in any chunk and more than once: the last value that is known counts."""
+        self._usage |= {key: value for key, value in usage.items() if value is not None}
+        if "completion_time" in usage:
+            self._server_ms |= groq_ms(usage)
 
     def _fail(self, error: Any) -> None:
         body = error if isinstance(error, dict) else {"message": str(error)}
         self.error = service_error(500, {}, body)
 
-    def _oddity(self, payload: bytes, events: list[Event]) -> None:
-        """A payload that does not begin like a chunk: the end mark, a null frame, or white space before a chunk."""
+    def _oddity(self, payload: bytes, fault: Exception, events: list[Event]) -> None:
+        """A payload that is no usual chunk: the end mark, an empty one, one with odd types, or one that is no JSON."""
         text = payload.strip()
-        if text == b"[DONE]":
+        if text == _DONE:
             self.done = True
-        elif text.startswith(b"{"):
-            self._event(text, events)
-        elif text not in (b"", b"null"):
-            self.error = MalformedReply(f"The service sent a chunk that is not JSON: {text[:80]!r}.")
-
-    def _odd_frame(self, payload: bytes, fault: Exception, events: list[Event]) -> None:
-        """A chunk whose fields are not of the usual types is read leniently; one that is no JSON ends the reply."""
-        try:
-            frame = lenient_frame(msgspec.json.decode(payload))
-        except msgspec.DecodeError:
-            lines = payload.split(b"\n")
-            if len(lines) > 1:  # events that were not kept apart by blank lines
-                for line in lines:
-                    self._event(line, events)
-            elif self._finish is None:
-                self.error = MalformedReply(f"The service sent a chunk that is not JSON ({fault}): {payload[:80]!r}.")
+        if text in (b"", b"null", _DONE) or self.error is not None:
             return
-        self._event(msgspec.json.encode(frame), events)
+        try:
+            frame = lenient_frame(msgspec.json.decode(text))
+        except msgspec.DecodeError:
+            lines = text.split(b"\n")
+            if len(lines) > 1:  # events that were not kept apart by blank lines
+                self._events(lines, events)
+            elif self._finish is None:
+                self.error = MalformedReply(f"The service sent a chunk that is not JSON ({fault}): {text[:80]!r}.")
+        else:
+            self._events([msgspec.json.encode(frame)], events)
 
     def _whole(self, body: bytes, events: list[Event]) -> None:
         """A reply that came as one JSON body."""
@@ -244,7 +250,7 @@ class ChatStream:
         for choice in value.get("choices") or ():
             if isinstance(choice, dict) and choice.get("finish_reason") is None:
                 choice["finish_reason"] = "stop"
-        self._event(msgspec.json.encode(lenient_frame(value)), events)
+        self._events([msgspec.json.encode(lenient_frame(value))], events)
 
     def _end(self, events: list[Event]) -> None:
         called = self._calls is not None and len(self._calls) > 0

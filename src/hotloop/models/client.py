@@ -15,6 +15,7 @@ import msgspec
 
 from hotloop.errors import ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
+from hotloop.limit import Limit
 from hotloop.models.chatstream import ChatStream
 from hotloop.models.faults import service_error
 from hotloop.models.reply import Reply
@@ -44,6 +45,7 @@ class Exchange:
         "_emit",
         "_error_body",
         "_headers",
+        "_last_events",
         "_throttle",
         "connected",
         "first",
@@ -64,6 +66,7 @@ class Exchange:
         self._headers: list[tuple[bytes, bytes]] = []
         self._error_body = bytearray()
         self._throttle: Throttle | None = None
+        self._last_events: list[Event] = []
 
     def sent(self, connected: bool, throttle: Throttle | None) -> None:
         """See `Receiver.sent`."""
@@ -87,16 +90,19 @@ class Exchange:
             self.last = self._clock()
             self.first = self.first or self.last
             self.reads += 1
+        if stream.done:
+            self._last_events = events  # told together with the end of the reply, a moment later
+            return True
         if events:
             self._emit(events, self._throttle)
-        return stream.done or stream.error is not None
+        return stream.error is not None
 
     def reply(self) -> Reply:
         """The complete reply; raises ModelError if there is none."""
         if self.status != 200:
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers}
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._headers}
             raise service_error(self.status, headers, bytes(self._error_body))
-        events = self.stream.close()
+        events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
             self.first = self.last = self._clock()
         if events:
@@ -163,7 +169,7 @@ class Client:
 
     async def _attempt(self, body: bytes, exchange: Exchange, ledger: Ledger) -> Reply:
         try:
-            async with asyncio.timeout(self._timeout):
+            with Limit(self._timeout, asyncio.get_running_loop()):
                 await self.transport.send(body, exchange)
             return exchange.reply()
         except TimeoutError:
@@ -201,10 +207,7 @@ def _facts(turn: int, asked_at: int, exchange: Exchange, reply: Reply, attempts:
         turn,
         exchange.first - asked_at if exchange.first else None,
         spread // (tokens - 1) if streamed and not buffered and tokens > 1 and exchange.reads > 1 else None,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_tokens,
-        usage.reasoning_tokens,
+        usage,
         attempts,
         buffered,
         reply.salvaged,

@@ -14,9 +14,9 @@ class Dialect(msgspec.Struct, frozen=True):
 
     `max_tokens` is the name of the token cap; `empty_content` the JSON of an assistant turn that is only calls;
     `forbids_tools` tells that `tool_choice: "none"` works with tools present, which keeps the cached prefix;
-    `echo_reasoning` that a turn with calls must carry its reasoning back; `stream_options` what asks for usage in a
-    stream; `cache_off` and `cache_key` the fields that switch the prefix cache off and make it sticky; `key_variable` the
-    environment variable that its users keep their key in.
+    `echo_reasoning` that a turn with calls must carry its reasoning back; `stream_options` is what asks for usage in
+    a stream; `cache_off` and `cache_key` are the fields that switch the prefix cache off and make it sticky;
+    `key_variable` is the environment variable that its users keep their key in.
     """
 
     name: str

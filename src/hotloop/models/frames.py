@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hotloop.models.reply import Usage
+from hotloop.trace.ledger import Usage
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -36,24 +36,35 @@ class Frame(msgspec.Struct, gc=False):
 decode_frame = msgspec.json.Decoder(Frame).decode
 
 
+class _Named(msgspec.Struct, gc=False):
+    model: Any = None
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
 def model_of(payload: bytes) -> str:
-    value = msgspec.json.decode(payload).get("model")
-    return value if isinstance(value, str) else ""
+    """The model that a chunk names, "" if none."""
+    model = _decode_named(payload).model
+    return model if isinstance(model, str) else ""
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
-    def count(*path: str) -> int | None:
-        value: Any = usage
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        return value if isinstance(value, int) else None
-
+    """The counts in a service's usage object; what is not there or no number is unknown."""
+    if not usage:
+        return Usage()
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return Usage(
-        count("prompt_tokens"),
-        count("completion_tokens"),
-        count("prompt_tokens_details", "cached_tokens"),
-        count("completion_tokens_details", "reasoning_tokens"),
+        _count(usage, "prompt_tokens"),
+        _count(usage, "completion_tokens"),
+        _count(prompt, "cached_tokens"),
+        _count(completion, "reasoning_tokens"),
     )
+
+
+def _count(counts: Any, key: str) -> int | None:
+    value = counts.get(key) if isinstance(counts, dict) else None
+    return value if isinstance(value, int) else None
 
 
 def groq_ms(usage: dict[str, Any]) -> dict[str, float]:

@@ -186,7 +186,8 @@ class _Connection(asyncio.Protocol):
         if self.usable:
             return  # told by the transport and by the tunnel
         self.transport: asyncio.Transport = transport  # type: ignore[assignment]
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
         self.usable = True
         self._reset()
         self._parser = httptools.HttpResponseParser(self)
@@ -194,7 +195,7 @@ class _Connection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, receiver: Receiver, fresh: bool) -> None:
         self._receiver, self._fresh = receiver, fresh
-        self._ended = asyncio.get_running_loop().create_future()
+        self._ended = self._loop.create_future()
         self._unsent = True
         self.transport.write(request)
         self._sent()
@@ -231,10 +232,10 @@ class _Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._headers: list[tuple[bytes, bytes]] = []
         self._status = 0
-        self._complete = False
+        self._complete = self._keep = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
@@ -245,7 +246,7 @@ class _Connection(asyncio.Protocol):
         if self._status < 200:  # an interim reply
             self._reset()
         else:
-            self._complete = True
+            self._complete, self._keep = True, self._parser.should_keep_alive()
 
     def data_received(self, data: bytes) -> None:
         if self._ended is None:
@@ -267,7 +268,7 @@ class _Connection(asyncio.Protocol):
         elif done:
             self._receiver = None
             self._resolve()
-            self._linger = asyncio.get_running_loop().call_later(_LINGER, self.abort)
+            self._linger = self._loop.call_later(_LINGER, self.abort)
 
     def eof_received(self) -> None:
         self.usable = False
@@ -289,7 +290,7 @@ class _Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         """The body has ended: the connection is free for the next request."""
-        keep = self._parser.should_keep_alive()
+        keep = self._keep
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
@@ -328,7 +329,7 @@ def _request_head(target: Target, headers: dict[str, str], proxy: Proxy | None) 
 
 
 def _is_framed(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
+    return any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in headers)
 
 
 _tls_context: ssl.SSLContext | None = None

@@ -6,24 +6,11 @@ from typing import Any
 
 import msgspec
 
-
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens as the service counted them; None is unknown, which is not zero.
-
-    `input_tokens` includes the cached ones, `output_tokens` the reasoning ones.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(_add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
+from hotloop.trace.ledger import Usage
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """One tool call as the model wrote it; `arguments` is JSON text unless the model failed to write JSON.
+    """One tool call as the model wrote it. `whole` tells that `arguments` are the text of a JSON object.
 
     `extra` holds the fields of the call that only its service understands, to be echoed to it.
     """
@@ -31,6 +18,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     name: str
     arguments: str
     extra: dict[str, Any] = {}
+    whole: bool = True
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -44,7 +32,3 @@ class Reply(msgspec.Struct, frozen=True):
     model: str | None = None
     server_ms: dict[str, float] = {}
     salvaged: bool = False
-
-
-def _add(left: int | None, right: int | None) -> int | None:
-    return right if left is None else left if right is None else left + right

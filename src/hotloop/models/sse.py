@@ -36,11 +36,11 @@ class EventSource:
                 tail += data
                 return []
         self._tail = bytearray(data[end + 2 :])
-        return [
-            block[6:] if block.startswith(b"data: ") and b"\n" not in block else _payload(block)
-            for block in data[:end].split(b"\n\n")
-            if block
-        ]
+        if data.startswith(b"data: "):
+            payloads = data[6:end].split(b"\n\ndata: ")
+            if data.count(b"\n", 0, end) == 2 * len(payloads) - 2:
+                return payloads  # one plain line each, as nearly every server writes them
+        return [_payload(block) for block in data[:end].split(b"\n\n") if block]
 
     def close(self) -> list[bytes]:
         """The payload of a last event that the stream did not end with a blank line."""

@@ -29,7 +29,7 @@ class Receiver(Protocol):
         """
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """The reply's status and headers (names in lower case)."""
+        """The reply's status and headers."""
 
     def data(self, chunk: bytes) -> bool:
         """The next bytes of the body. True means: the reply is complete, do not wait for the end of the body."""

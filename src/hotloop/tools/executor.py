@@ -6,24 +6,26 @@ import asyncio
 import contextvars
 import difflib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from hotloop.budget import Deadline
 from hotloop.errors import ToolError, ToolTimeout, UnknownTool
-from hotloop.events import Event, ToolFinished, ToolStarted, ToolStatus
+from hotloop.events import Event, ToolFinished, ToolStarted
+from hotloop.limit import Limit
 from hotloop.models.reply import Call
 from hotloop.tools.cache import ResultCache
 from hotloop.tools.progress import reporter
 from hotloop.tools.threads import pool
 from hotloop.tools.tool import Tool, encode_result
-from hotloop.trace.ledger import Ledger
+from hotloop.trace.ledger import Kind, Ledger
 from hotloop.units import NS_PER_S, ms
 
 _log = logging.getLogger("hotloop.tools")
 _RETRY_DELAY = 0.1  # seconds before the first retry of a tool, doubling
+_Key = tuple[str, bytes]  # a tool and its canonical arguments
 
 
 class Emit(Protocol):
@@ -32,7 +34,7 @@ class Emit(Protocol):
     def __call__(self, events: Sequence[Event]) -> None: ...
 
 
-class ToolResult(NamedTuple):
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What the model reads of a call; `failed` is the error's text, "" if there was none."""
 
     content: str
@@ -48,13 +50,22 @@ class Policy(msgspec.Struct, frozen=True):
     ttl: float | None = None
 
 
+class _Ready(NamedTuple):
+    """A tool with the policy that holds for it."""
+
+    tool: Tool
+    timeout: float | None
+    retries: int
+    ttl: float | None
+
+
 class Executor:
     """The tools of one agent and how they run. `act` may be called concurrently, by many runs."""
 
     def __init__(self, tools: Sequence[Tool], policy: Policy) -> None:
-        self.tools = {tool.name: tool for tool in tools}
         self.policy = policy
         self.cache = ResultCache()
+        self.ready = {tool.name: _prepare(tool, policy) for tool in tools}
 
     async def act(
         self, calls: Sequence[Call], ids: Sequence[str], ledger: Ledger, emit: Emit, deadline: Deadline
@@ -63,13 +74,9 @@ class Executor:
 
         Cancelled, it cancels what runs and returns when that has ended.
         """
-        batch = _Batch(self, ledger, emit, deadline)
-        since = ledger.at
-        if len(calls) == 1:
-            results = [await batch.run(calls[0], ids[0], 1)]
-        else:
-            results = await _gather([batch.run(call, ids[lane], lane + 1) for lane, call in enumerate(calls)])
-        ledger.at = max(batch.last_end, since)
+        batch = _Batch(self, calls, ledger, emit, deadline)
+        results = await _gather([batch.run(call, ids[lane], lane + 1) for lane, call in enumerate(calls)])
+        ledger.at = batch.last_end
         ledger.mark("overhead", "tools done")
         return results
 
@@ -77,147 +84,164 @@ class Executor:
 class _Batch:
     """The calls of one reply on their way."""
 
-    __slots__ = ("_deadline", "_emit", "_executor", "_flights", "_ledger", "_since", "_slots", "last_end")
+    __slots__ = ("_deadline", "_emit", "_executor", "_flights", "_ledger", "_loop", "_places", "_since", "last_end")
 
-    def __init__(self, executor: Executor, ledger: Ledger, emit: Emit, deadline: Deadline) -> None:
+    def __init__(
+        self, executor: Executor, calls: Sequence[Call], ledger: Ledger, emit: Emit, deadline: Deadline
+    ) -> None:
         self._executor = executor
         self._ledger = ledger
         self._emit = emit
         self._deadline = deadline
+        self._loop = asyncio.get_running_loop()
         self._since = self.last_end = ledger.at
-        self._slots = asyncio.Semaphore(executor.policy.max_parallel)
-        self._flights: dict[tuple[str, bytes], asyncio.Future[ToolResult]] = {}
+        places = executor.policy.max_parallel
+        self._places = asyncio.Semaphore(places) if len(calls) > places else None
+        repeated = len(calls) > 1 and len({call.name for call in calls}) < len(calls)
+        self._flights: dict[_Key, asyncio.Future[ToolResult]] | None = {} if repeated else None
 
     async def run(self, call: Call, call_id: str, lane: int) -> ToolResult:
-        tool = self._executor.tools.get(call.name)
+        """The result of one call: refused, known already, or worked for."""
+        ready = self._executor.ready.get(call.name)
         try:
-            if tool is None:
-                raise UnknownTool(_unknown(call.name, self._executor.tools))
-            arguments = tool.bind(call.arguments)
+            if ready is None:
+                raise UnknownTool(_unknown(call.name, self._executor.ready))
+            arguments = ready.tool.bind(call.arguments)
         except ToolError as error:
-            return self._refused(call, call_id, lane, str(error))
-        if not tool.read_only:
-            return await self._in_slot(tool, arguments, call, call_id, lane, None)
-        key = (tool.name, msgspec.json.encode(arguments, order="deterministic"))
-        flight = self._flights.get(key)
-        if flight is not None:
-            return await self._join(flight, call, call_id, lane)
-        flight = self._flights[key] = asyncio.get_running_loop().create_future()
+            return self._refused(str(error), call, call_id, lane)
+        if ready.tool.read_only and (ready.ttl or self._flights is not None):
+            return await self._shared(ready, arguments, call, call_id, lane)
+        return await self._work(ready, arguments, call, call_id, lane)
+
+    async def _shared(
+        self, ready: _Ready, arguments: dict[str, Any], call: Call, call_id: str, lane: int
+    ) -> ToolResult:
+        """The result of a read-only call, which may come from the cache or from an identical call in flight."""
+        key = (call.name, msgspec.json.encode(arguments, order="deterministic"))
+        cache, clock = self._executor.cache, self._ledger.clock
+        if ready.ttl and (content := cache.get(key, clock)) is not None:
+            return self._known(content, "hit", call, call_id, lane)
+        flights = self._flights if self._flights is not None else {}
+        if (flight := flights.get(key)) is not None:
+            return self._known((await asyncio.shield(flight)).content, "joined", call, call_id, lane)
+        flight = flights[key] = self._loop.create_future()
         try:
-            result = await self._in_slot(tool, arguments, call, call_id, lane, key)
+            result = await self._work(ready, arguments, call, call_id, lane)
         except BaseException:
             flight.cancel()
             raise
         flight.set_result(result)
+        if ready.ttl and not result.failed:
+            cache.put(key, result.content, ready.ttl, clock)
         return result
 
-    def _refused(self, call: Call, call_id: str, lane: int, reason: str) -> ToolResult:
-        content = _error_content(reason)
-        now = self._ledger.clock()
-        self._end("guard", self._since, now, lane, call.name, "refused")
-        self._emit([ToolFinished(call_id, call.name, content, "error", 0.0)])
-        return ToolResult(content, reason)
-
-    async def _join(self, flight: asyncio.Future[ToolResult], call: Call, call_id: str, lane: int) -> ToolResult:
-        """An identical read-only call is in flight: its result answers both."""
-        result = await asyncio.shield(flight)
-        now = self._ledger.clock()
-        self._end("cache", self._since, now, lane, call.name, "joined")
-        self._emit([ToolFinished(call_id, call.name, result.content, "joined", ms(now - self._since))])
-        return result
-
-    async def _in_slot(
-        self, tool: Tool, arguments: dict[str, Any], call: Call, call_id: str, lane: int, key: tuple[str, bytes] | None
-    ) -> ToolResult:
+    async def _work(self, ready: _Ready, arguments: dict[str, Any], call: Call, call_id: str, lane: int) -> ToolResult:
+        """Run the tool once there is a free place for it."""
         ledger = self._ledger
-        ttl = (tool.ttl if tool.ttl is not None else self._executor.policy.ttl) if key else None
-        if key and ttl and (content := self._executor.cache.get(key, ledger.clock)) is not None:
-            self._end("cache", self._since, ledger.clock(), lane, call.name, "hit")
-            self._emit([ToolFinished(call_id, call.name, content, "cached", 0.0)])
-            return ToolResult(content)
-        full = self._slots.locked()
-        async with self._slots:
+        since = self._since if self._places is None else await self._place(self._places, call, lane)
+        try:
             start = ledger.clock()
-            if full:
-                ledger.add("wait", self._since, start, lane, call.name, "for a free slot")
-            else:
-                ledger.add("overhead", self._since, start, lane, call.name)
-            self._emit([ToolStarted(call_id, call.name, call.arguments, tool.status_text(arguments))])
-            result = await self._attempts(tool, arguments, call_id)
+            ledger.add("overhead", since, start, lane)
+            self._emit([ToolStarted(call_id, call.name, call.arguments, ready.tool.status_text(arguments))])
+            result = await self._attempt(ready, arguments, call_id)
+            if result.failed and ready.retries:
+                result = await self._again(ready, arguments, call_id, result)
+        finally:
+            if self._places is not None:
+                self._places.release()
         end = ledger.clock()
-        self._end("tool", start, end, lane, call.name, "failed" if result.failed else "")
+        self._end("tool", start, end, call, lane, "failed" if result.failed else "")
         outcome = "error" if result.failed else "ok"
         self._emit([ToolFinished(call_id, call.name, result.content, outcome, ms(end - start))])
-        if key and ttl and not result.failed:
-            self._executor.cache.put(key, result.content, ttl, ledger.clock)
         return result
 
-    def _end(self, kind: Any, start: int, end: int, lane: int, name: str, note: str) -> None:
-        self._ledger.add(kind, start, end, lane, name, note)
-        self.last_end = max(self.last_end, end)
+    async def _place(self, places: asyncio.Semaphore, call: Call, lane: int) -> int:
+        """Wait for one of the places; returns since when it is held."""
+        if not places.locked():
+            await places.acquire()
+            return self._since
+        await places.acquire()
+        now = self._ledger.clock()
+        self._ledger.add("wait", self._since, now, lane, call.name, "for a free place")
+        return now
 
-    async def _attempts(self, tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolResult:
-        again = (tool.retry if tool.retry is not None else self._executor.policy.retry) + 1
-        if not (tool.read_only or tool.idempotent):
-            again = 1
-        delay = _RETRY_DELAY
-        while True:
-            again -= 1
-            try:
-                return ToolResult(encode_result(await self._timed(tool, arguments, call_id)))
-            except Exception as error:
-                reason = _reason(tool, error)
-                left = self._deadline.for_tools_ns(self._ledger.clock())
-                if not again or (left is not None and left < delay * NS_PER_S):
-                    return ToolResult(_error_content(reason), reason)
+    async def _again(self, ready: _Ready, arguments: dict[str, Any], call_id: str, result: ToolResult) -> ToolResult:
+        for retry in range(ready.retries):
+            delay = _RETRY_DELAY * 2**retry
+            left = self._deadline.for_tools_ns(self._ledger.clock())
+            if left is not None and left < delay * NS_PER_S:
+                break
             await asyncio.sleep(delay)
-            delay *= 2
+            result = await self._attempt(ready, arguments, call_id)
+            if not result.failed:
+                break
+        return result
 
-    async def _timed(self, tool: Tool, arguments: dict[str, Any], call_id: str) -> Any:
-        timeout = tool.timeout if tool.timeout is not None else self._executor.policy.timeout
-        left = self._deadline.for_tools_ns(self._ledger.clock())
-        if left is not None and (timeout is None or left < timeout * NS_PER_S):
-            timeout = left / NS_PER_S
-        token = reporter.set(self._reporter(tool, call_id))
+    async def _attempt(self, ready: _Ready, arguments: dict[str, Any], call_id: str) -> ToolResult:
+        tool = ready.tool
+        token = reporter.set((self._emit, self._loop, call_id, tool.name))
+        limit = Limit(self._time_for(ready), self._loop)
         try:
-            async with asyncio.timeout(timeout) as limit:
+            with limit:
                 if tool.is_async:
-                    return await tool.function(**arguments)
-                return await self._in_thread(tool.function, arguments)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise ToolTimeout(f"{tool.name} did not finish within {timeout:g} s.") from None
+                    value = await tool.function(**arguments)
+                else:
+                    value = await self._in_thread(tool.function, arguments)
+            return ToolResult(encode_result(value))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise ToolError(f"{tool.name} was cancelled from inside.") from None
+            return _failure(tool, ToolError(f"{tool.name} was cancelled from inside."))
+        except Exception as error:
+            if limit.expired and isinstance(error, TimeoutError):
+                error = ToolTimeout(f"{tool.name} did not finish within {limit.seconds:g} s.")
+            return _failure(tool, error)
         finally:
             reporter.reset(token)
 
+    def _time_for(self, ready: _Ready) -> float | None:
+        """Seconds that the tool has: its timeout, or less when the run's deadline comes first."""
+        if self._deadline.tools_end is None:
+            return ready.timeout
+        left = max(self._deadline.tools_end - self._ledger.clock(), 0) / NS_PER_S
+        return left if ready.timeout is None else min(left, ready.timeout)
+
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        loop = asyncio.get_running_loop()
         threads = pool(self._executor.policy.max_parallel)
         context = contextvars.copy_context()
-        result = await loop.run_in_executor(threads, lambda: context.run(_call, function, arguments))
+        result = await self._loop.run_in_executor(threads, lambda: context.run(_call, function, arguments))
         return await result if asyncio.iscoroutine(result) else result
 
-    def _reporter(self, tool: Tool, call_id: str) -> Callable[[str], None]:
-        loop, emit = asyncio.get_running_loop(), self._emit
+    def _refused(self, reason: str, call: Call, call_id: str, lane: int) -> ToolResult:
+        result = ToolResult(_error_content(reason), reason)
+        self._end("guard", self._since, self._ledger.clock(), call, lane, "refused")
+        self._emit([ToolFinished(call_id, call.name, result.content, "error", 0.0)])
+        return result
 
-        def tell(status: str) -> None:
-            event = ToolStatus(call_id, tool.name, status)
-            try:
-                here = asyncio.get_running_loop() is loop
-            except RuntimeError:
-                here = False
-            if here:
-                emit([event])
-            else:
-                loop.call_soon_threadsafe(emit, [event])
+    def _known(self, content: str, how: str, call: Call, call_id: str, lane: int) -> ToolResult:
+        """A result that this call did not have to work for."""
+        now = self._ledger.clock()
+        self._end("cache", self._since, now, call, lane, how)
+        outcome = "cached" if how == "hit" else how
+        self._emit([ToolFinished(call_id, call.name, content, outcome, ms(now - self._since))])
+        return ToolResult(content)
 
-        return tell
+    def _end(self, kind: Kind, start: int, end: int, call: Call, lane: int, note: str) -> None:
+        self._ledger.add(kind, start, end, lane, call.name, note)
+        if end > self.last_end:
+            self.last_end = end
+
+
+def _prepare(tool: Tool, policy: Policy) -> _Ready:
+    """Only read-only and idempotent tools may run twice, and only results of read-only ones are kept."""
+    retries = tool.retry if tool.retry is not None else policy.retry
+    return _Ready(
+        tool,
+        tool.timeout if tool.timeout is not None else policy.timeout,
+        retries if tool.read_only or tool.idempotent else 0,
+        (tool.ttl if tool.ttl is not None else policy.ttl) if tool.read_only else None,
+    )
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
@@ -227,26 +251,34 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         raise RuntimeError(f"StopIteration: {error}") from error
 
 
-async def _gather(runs: list[Any]) -> list[ToolResult]:
-    """All results in order; if this is cancelled, all runs are, and have ended when it raises."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(run) for run in runs]
-    return [task.result() for task in tasks]
+async def _gather(runs: list[Coroutine[Any, Any, ToolResult]]) -> list[ToolResult]:
+    """All results in order, the first run in this task; if it is cancelled, all have ended when it raises."""
+    tasks = [asyncio.create_task(run) for run in runs[1:]]
+    try:
+        return [await runs[0], *[await task for task in tasks]]
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        raise
 
 
-def _reason(tool: Tool, error: Exception) -> str:
+def _failure(tool: Tool, error: Exception) -> ToolResult:
     """What the model is told of a tool's failure; one that the tool did not foresee is logged too."""
     if isinstance(error, ToolError):
-        return str(error)
-    _log.warning("The tool %s failed: %s", tool.name, error, exc_info=error)
-    return f"{tool.name} failed: {type(error).__name__}: {error}"
+        reason = str(error)
+    else:
+        _log.warning("The tool %s failed: %s", tool.name, error, exc_info=error)
+        reason = f"{tool.name} failed: {type(error).__name__}: {error}"
+    return ToolResult(_error_content(reason), reason)
 
 
 def _error_content(reason: str) -> str:
     return msgspec.json.encode({"error": reason}).decode()
 
 
-def _unknown(name: str, tools: dict[str, Tool]) -> str:
+def _unknown(name: str, tools: dict[str, _Ready]) -> str:
     close = difflib.get_close_matches(name, tools, 1)
     meant = f" Did you mean {close[0]}?" if close else ""
     return f"There is no tool {name}.{meant} The tools are: {', '.join(tools) or 'none'}."

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import Any
 
-reporter: ContextVar[Callable[[str], None] | None] = ContextVar("hotloop_reporter", default=None)
+from hotloop.events import ToolStatus
+
+reporter: ContextVar[tuple[Callable[..., Any], asyncio.AbstractEventLoop, str, str] | None]
+reporter = ContextVar("hotloop_reporter", default=None)  # who takes events, on which loop, for which call and tool
 
 
 def report(status: str) -> None:
@@ -13,6 +18,19 @@ def report(status: str) -> None:
 
     Works in async tools and in plain functions alike; outside a run it does nothing.
     """
-    tell = reporter.get()
-    if tell is not None:
-        tell(status)
+    telling = reporter.get()
+    if telling is None:
+        return
+    emit, loop, call_id, name = telling
+    event = ToolStatus(call_id, name, status)
+    if _runs_here(loop):
+        emit([event])
+    else:
+        loop.call_soon_threadsafe(emit, [event])
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -6,7 +6,7 @@ costs a few hundred nanoseconds a stage; everything that is to be read from a le
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,7 +30,7 @@ Kind = Literal[
 ]
 
 
-class Stage(NamedTuple):
+class Stage(msgspec.Struct, frozen=True, gc=False):
     """One stretch of time with an owner; `start` and `end` are nanoseconds of the run's clock."""
 
     kind: Kind
@@ -40,6 +40,18 @@ class Stage(NamedTuple):
     lane: int = 0
     name: str = ""
     note: str = ""
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens as the service counted them; None is unknown, which is not zero.
+
+    `input_tokens` includes the cached ones, `output_tokens` the reasoning ones.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class TurnFacts(msgspec.Struct):
@@ -53,10 +65,7 @@ class TurnFacts(msgspec.Struct):
     turn: int
     ttft: int | None = None
     tpot: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    usage: Usage = Usage()
     attempts: int = 1
     buffered: bool = False
     salvaged: bool = False

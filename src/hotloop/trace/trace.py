@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotloop.trace.ledger import Ledger, Stage, TurnFacts
+from hotloop.trace.ledger import Ledger, Stage, TurnFacts, Usage
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
@@ -71,6 +71,11 @@ class Trace:
     def turns(self) -> list[TurnFacts]:
         """The model's replies."""
         return self._ledger.turns
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all turns; a count that no turn has is unknown."""
+        return Usage(*(_sum(counts) for counts in zip(*(_counts(facts) for facts in self.turns), strict=True)))
 
     @property
     def stages(self) -> list[Stage]:
@@ -170,19 +175,28 @@ class Trace:
         return f"{timeline(self)}\n\n{budget_table(self)}"
 
 
+def _counts(facts: TurnFacts) -> tuple[int | None, ...]:
+    return msgspec.structs.astuple(facts.usage)
+
+
+def _sum(counts: tuple[int | None, ...]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
 def _critical_path(stages: list[Stage], end: int) -> list[Stage]:
     path = []
     cursor = end
     for stage in sorted(stages, key=lambda stage: (-stage.end, stage.kind == "wait", stage.start)):
         if stage.start < cursor:
-            path.append(stage._replace(end=min(stage.end, cursor)))
+            path.append(msgspec.structs.replace(stage, end=min(stage.end, cursor)))
             cursor = stage.start
     return path[::-1]
 
 
 def _reply_line(facts: TurnFacts) -> str:
     tpot = "buffered" if facts.buffered else _ms_or_unknown(facts.tpot)
-    counted = {"input_tokens": facts.input_tokens, "output_tokens": facts.output_tokens}
+    counted = {"input_tokens": facts.usage.input_tokens, "output_tokens": facts.usage.output_tokens}
     tokens = {name: "unknown" if count is None else count for name, count in counted.items()}
     return (
         f"turn={facts.turn} input_tokens={tokens['input_tokens']} ttft={_ms_or_unknown(facts.ttft)} "
@@ -202,6 +216,7 @@ def _number(nanoseconds: int) -> str:
 
 def _turn_dict(facts: TurnFacts) -> dict[str, Any]:
     shown = msgspec.to_builtins(facts)
+    shown |= shown.pop("usage")
     for key in ("ttft", "tpot"):
         value = shown.pop(key)
         shown[f"{key}_ms"] = None if value is None else ms(value)

@@ -118,6 +118,15 @@ def property_of(type_: Any, *default: Any) -> dict[str, Any]:
         (list[int] | None, {"type": ["array", "null"], "items": {"type": "integer"}}),
         (dict[str, Any], {"type": "object"}),
         (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (
+            dict[Literal["a", "b"], int],
+            {
+                "type": "object",
+                "additionalProperties": {"type": "integer"},
+                "propertyNames": {"type": "string", "enum": ["a", "b"]},
+            },
+        ),
+        (Color | int, {"anyOf": [{"type": "string", "enum": ["red", "blue"]}, {"type": "integer"}]}),
         (set[str], {"type": "array", "items": {"type": "string"}}),
         (tuple[float, float], {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}),
         (
@@ -265,6 +274,10 @@ LEAVES = st.sampled_from([
     (Annotated[str, Meta(min_length=1, max_length=2)], st.text(max_size=3)),
     (Annotated[int, Meta(ge=0, lt=3)], st.integers(-1, 4)),
     (Annotated[float, Meta(gt=0, le=1)], st.floats(-1, 2) | st.integers(-1, 2)),
+    (Color | int, st.sampled_from(["red", "green", 1, 1.5])),
+    (Literal["a", 3] | None, st.sampled_from(["a", "b", 3, None])),
+    (dict[Color, int], st.dictionaries(st.sampled_from(["red", "blue", "green"]), st.integers(), max_size=2)),
+    (dict[Annotated[str, Meta(pattern="^a")], Any], st.dictionaries(st.sampled_from(["a", "b"]), JSON, max_size=2)),
     (Point, st.lists(NUMBERS, max_size=3)),
     (Item, st.fixed_dictionaries({"title": st.text(max_size=2)}, optional={"count": NUMBERS, "other": JSON})),
     (Window, st.fixed_dictionaries({}, optional={"title": st.text(max_size=2) | st.none()})),

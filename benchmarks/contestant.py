@@ -117,7 +117,7 @@ def main(name: str, port: int) -> None:
         for line in sys.stdin:
             try:
                 figures = runner.run(measure(build, port, json.loads(line)))
-            except BaseException as error:
+            except Exception as error:
                 traceback.print_exc()
                 figures = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(figures), flush=True)

@@ -103,7 +103,7 @@ class Task:
         return CHAIN_QUESTION if self.workload == "B" else QUESTION
 
     @property
-    def tools(self) -> list[Callable[[str], Awaitable[dict[str, Any]]]]:
+    def tools(self) -> list[Callable[..., Awaitable[dict[str, Any]]]]:
         """The functions the model may call; all take one string."""
         return [fetch_record] if self.workload == "B" else [query_order_status, query_logistics, get_user_info]
 

@@ -20,8 +20,8 @@ encode = msgspec.json.encode
 class Function(msgspec.Struct):
     """The function of a tool call, or a piece of it."""
 
-    name: str | None = None
-    arguments: str | None = None
+    name: str = ""
+    arguments: str = ""
 
 
 class ToolCall(msgspec.Struct):
@@ -29,7 +29,7 @@ class ToolCall(msgspec.Struct):
 
     index: int
     function: Function
-    id: str | None = None
+    id: str = ""
 
 
 class Delta(msgspec.Struct):
@@ -111,7 +111,7 @@ class Agent:
 
     def __init__(self, task: Task) -> None:
         url = urlsplit(task.base_url)
-        self.address = url.hostname, url.port
+        self.address = url.hostname or "", url.port or 80
         self.idle: list[Connection] = []
         self.tools = {tool.__name__: tool for tool in task.tools}
         self.head = (

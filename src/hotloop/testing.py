@@ -1,8 +1,8 @@
 """For tests of agents: a model that answers from a script, a service over real sockets, and virtual time."""
 
-from hotloop.lab.script import call, in_turn, raw, say
+from hotloop.lab.script import call, raw, say
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.lab.sim import SimulatedService
 from hotloop.lab.virtual import run_virtual
 
-__all__ = ["ScriptedModel", "SimulatedService", "call", "in_turn", "raw", "run_virtual", "say"]
+__all__ = ["ScriptedModel", "SimulatedService", "call", "raw", "run_virtual", "say"]

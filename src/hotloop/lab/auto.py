@@ -47,7 +47,7 @@ def _call(function: dict[str, Any], said: str) -> Call:
     try:
         return call(name, **example({"type": "object", **(function.get("parameters") or {})}, said))
     except CannotExemplify as error:
-        raise CannotExemplify(f"cannot make up arguments for the tool {name!r}: {error}; give a script") from error
+        raise CannotExemplify(f"No arguments for the tool {name!r}: {error} Give a script.") from error
 
 
 def _response_schema(request: Request) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ class _Maker:
 
     def value(self, schema: Schema, name: str, depth: int) -> Any:
         if depth > _DEEPEST:
-            raise CannotExemplify(f"the schema of {name!r} nests too deep to make up a value")
+            raise CannotExemplify(f"The schema of {name!r} nests too deep to make up a value.")
         schema = self._flat(schema)
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return self._any_of(schema, options, name, depth)
@@ -55,7 +55,7 @@ class _Maker:
         for key in reference.removeprefix("#").strip("/").split("/"):
             found = found.get(key) if isinstance(found, dict) else None
         if not isinstance(found, dict):
-            raise CannotExemplify(f"the schema has no {reference!r}")
+            raise CannotExemplify(f"The schema has no {reference!r}.")
         return found
 
     def _any_of(self, schema: Schema, options: list[Schema], name: str, depth: int) -> Any:
@@ -66,7 +66,7 @@ class _Maker:
                 return self.value({**rest, **option}, name, depth + 1)
             except CannotExemplify as error:
                 failed = failed or error
-        raise failed or CannotExemplify(f"{name!r} has no options")
+        raise failed or CannotExemplify(f"{name!r} has no options.")
 
     def _choice(self, options: list[Any]) -> Any:
         said = {word.text.lower() for word in self._said}
@@ -96,7 +96,7 @@ class _Maker:
                 raise
             return []
         if schema.get("uniqueItems") and any(each in made[:place] for place, each in enumerate(made)):
-            raise CannotExemplify(f"{name!r} wants {least} different items")
+            raise CannotExemplify(f"{name!r} wants {least} different items, which cannot be made up.")
         return made
 
 

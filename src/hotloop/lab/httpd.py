@@ -134,6 +134,8 @@ class Connection(asyncio.Protocol):
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request is larger than {_MOST_BYTES} bytes.")
 
     def on_message_complete(self) -> None:
+        if self._transport.is_closing():
+            return
         method, path = self._parser.get_method().decode(), self._target.partition(b"?")[0].decode("latin-1")
         self._waiting.append(Exchange(self, method, path, bytes(self._body), self._parser.should_keep_alive()))
         if self._busy or len(self._waiting) > 1:

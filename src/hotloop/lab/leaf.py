@@ -52,10 +52,13 @@ def words(text: str) -> list[Word]:
 def leaf(schema: Schema, name: str, said: list[Word]) -> Any:
     """A value for `schema`, which belongs to the parameter `name`; raises CannotExemplify."""
     kind = schema_type(schema)
-    for value in _candidates(schema, kind, name, said):
-        if _fits(value, kind, schema):
-            return value
-    raise CannotExemplify(f"no value is known for {name!r}, whose schema is {schema}")
+    try:
+        for value in _candidates(schema, kind, name, said):
+            if _fits(value, kind, schema):
+                return value
+    except re.error as error:
+        raise CannotExemplify(f"The pattern of {name!r} is no regular expression: {error}.") from error
+    raise CannotExemplify(f"No value is known for {name!r}, whose schema is {schema}.")
 
 
 def schema_type(schema: Schema) -> str:

@@ -24,11 +24,9 @@ def matching_text(pattern: str, shortest: int = 0, longest: int | None = None) -
     """A text between `shortest` and `longest` characters in which `pattern` is found; None when none was found.
 
     What can repeat repeats as seldom as these bounds allow. Lookarounds are not looked at, only checked in the end.
+    Raises re.error for what is no regular expression.
     """
-    try:
-        tree = parser.parse(pattern)
-    except re.error:
-        return None
+    tree = parser.parse(pattern)
     for repeats in range(min(max(shortest, 1), _MOST_REPEATS) + 1):
         text = _text(tree, repeats, {}).ljust(shortest, "0")
         if (longest is None or len(text) <= longest) and re.search(pattern, text):

@@ -76,7 +76,7 @@ def as_reply(value: AnyReply) -> Reply | RawReply:
     calls = (value,) if isinstance(value, Call) else value
     if isinstance(calls, Sequence) and calls and all(isinstance(each, Call) for each in calls):
         return Reply(calls=tuple(calls))
-    raise ConfigError(f"{value!r} is no reply: give text, call(...), a list of calls, say(...) or raw(...)")
+    raise ConfigError(f"{value!r} is no reply; give text, call(...), a list of calls, say(...) or raw(...).")
 
 
 def in_turn(replies: Iterable[AnyReply]) -> Answer:
@@ -88,7 +88,9 @@ def in_turn(replies: Iterable[AnyReply]) -> Answer:
         nonlocal asked
         asked += 1
         if asked > len(script):
-            raise ScriptExhausted(f"request {asked} came, but the script has {_count(len(script), 'reply', 'replies')}")
+            raise ScriptExhausted(
+                f"Request {asked} came, but the script has {_count(len(script), 'reply', 'replies')}."
+            )
         return script[asked - 1]
 
     return answer
@@ -97,12 +99,22 @@ def in_turn(replies: Iterable[AnyReply]) -> Answer:
 def per_conversation(replies: Iterable[AnyReply]) -> Answer:
     """The reply at the place each conversation has reached, and from the start again when the replies are used up.
 
-    The place is the number of assistant messages in the request, so any number of agents can be served at once.
+    The place is the number of assistant messages in the request, so any number of agents can be served at once. A
+    fault is met once, by who comes first to its place; who asks again gets the reply after it.
     """
-    script = [as_reply(reply) for reply in replies]
-    if not script:
-        raise ConfigError("the script has no replies")
-    return lambda request: script[turn(request) % len(script)]
+    places: list[list[Reply | RawReply]] = []
+    for reply in map(as_reply, replies):
+        if not places or not _is_fault(places[-1][-1]):
+            places.append([])
+        places[-1].append(reply)
+    if not places:
+        raise ConfigError("The script has no replies.")
+
+    def answer(request: Request) -> Reply | RawReply:
+        place = places[turn(request) % len(places)]
+        return place.pop(0) if len(place) > 1 else place[0]
+
+    return answer
 
 
 def turn(request: Request) -> int:
@@ -112,7 +124,8 @@ def turn(request: Request) -> int:
 
 def wants_usage(request: Request) -> bool:
     """Whether the stream shall end in a usage frame."""
-    return bool((request.get("stream_options") or {}).get("include_usage"))
+    options = request.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
 
 
 def decode_request(body: bytes) -> Request:
@@ -120,9 +133,9 @@ def decode_request(body: bytes) -> Request:
     try:
         request: Any = msgspec.json.decode(body)
     except msgspec.MsgspecError as error:
-        raise InvalidRequest(f"the request is not JSON: {error}", status=400) from error
+        raise InvalidRequest(f"The request is not JSON: {error}.", status=400) from error
     if not isinstance(request, dict) or not _are_messages(request.get("messages")):
-        raise InvalidRequest("the request needs a list of messages, each an object", status=400)
+        raise InvalidRequest("The request needs a list of messages, each an object.", status=400)
     return request
 
 
@@ -134,10 +147,15 @@ def load_script(path: str | Path) -> list[Reply]:
     try:
         replies = _decode_file(Path(path))
     except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path} is no script of replies: {error}") from error
+        raise ConfigError(f"{path} is no script of replies: {error}.") from error
     if not replies:
-        raise ConfigError(f"{path} has no replies")
+        raise ConfigError(f"{path} has no replies.")
     return [Reply(each) if isinstance(each, str) else each.reply() for each in replies]
+
+
+def _is_fault(reply: Reply | RawReply) -> bool:
+    """Whether a client will ask again after it."""
+    return isinstance(reply, RawReply) and (reply.status != 200 or reply.cut)
 
 
 def _are_messages(value: Any) -> bool:
@@ -165,7 +183,7 @@ def _decode_file(path: Path) -> list[str | _FileReply]:
     try:
         return msgspec.yaml.decode(content, type=list[str | _FileReply])
     except ImportError:
-        raise ConfigError('YAML scripts need PyYAML: pip install "hotloop[yaml]"') from None
+        raise ConfigError('Scripts in YAML need PyYAML: pip install "hotloop[yaml]".') from None
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -152,10 +153,20 @@ async def serve_simulation(
     """
     replies = auto if script is None else load_script(script)
     async with SimulatedService(replies, ttft=ttft, tpot=tpot, host=host, port=port) as service:
-        gc.collect()
-        gc.freeze()  # a collection that walks everything imported would hold the tokens up by 20 ms
-        ready(service.url)
-        await asyncio.Event().wait()
+        with _unhurried_gc():
+            ready(service.url)
+            await asyncio.Event().wait()
+
+
+@contextmanager
+def _unhurried_gc() -> Iterator[None]:
+    """Leave what exists by now out of garbage collection: walking it all would hold the tokens up by 20 ms."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @lru_cache(maxsize=1024)

@@ -1,9 +1,9 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing else can happen.
 
 Sleeping costs nothing and every time is exact, so that a test can assert milliseconds. The clock counts integer
-nanoseconds from 0. It stands still while code runs, and while a thread job (`run_in_executor`, `asyncio.to_thread`)
-is awaited: such a job takes no virtual time, however long it takes. Real sockets are not for virtual time: what they
-still carry does not hold the clock back.
+nanoseconds and begins at one second, because 0 so often means "not yet". It stands still while code runs, and while a
+thread job (`run_in_executor`, `asyncio.to_thread`) is awaited: such a job takes no virtual time, however long it
+takes. Real sockets are not for virtual time: what they still carry does not hold the clock back.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-9
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds; only differences mean anything."""
         return self._now.ns / NS_PER_S
 
     def clock_ns(self) -> int:
-        """Virtual nanoseconds since the loop was made."""
+        """Virtual nanoseconds; only differences mean anything."""
         return self._now.ns
 
     def run_in_executor(  # type: ignore[override]  # a future, as asyncio returns one
@@ -76,7 +76,7 @@ class _JumpingClock(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ns = 0
+        self.ns = NS_PER_S
         self.jobs = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -96,6 +96,6 @@ class _JumpingClock(selectors.DefaultSelector):
     def _give_up(self) -> list[tuple[selectors.SelectorKey, int]]:
         waiting = ", ".join(sorted(task.get_name() for task in asyncio.all_tasks())) or "none"
         raise VirtualDeadlock(
-            f"deadlock at {ms(self.ns)} ms of virtual time: nothing is ready and no timer or thread job is left; "
-            f"waiting tasks: {waiting}"
+            f"Deadlock after {ms(self.ns - NS_PER_S)} ms of virtual time: nothing is ready and no timer or thread job "
+            f"is left. Waiting tasks: {waiting}."
         )

@@ -15,12 +15,15 @@ from hotloop.events import Event, ReasoningDelta, ReplyFinished, TextDelta
 from hotloop.models.assembler import CallAssembler
 from hotloop.models.faults import service_error
 from hotloop.models.frames import Delta, Frame, decode_frame, groq_ms, lenient_frame, model_of, usage_of
+from hotloop.models.likeness import Likeness, likeness
 from hotloop.models.reply import Call, Reply
-from hotloop.models.sse import EventSource
+from hotloop.models.sse import BETWEEN, EventSource, payloads
 
 _SAFE = frozenset({"stop", "tool_calls", "function_call"})
 _DONE = b"[DONE]"
 _TIMINGS = ("prompt_ms", "predicted_ms")  # of llama.cpp
+_MANY = 2048  # bytes in one read from which chunks are read as runs
+_LESSONS = 8  # chunks that may be looked at for what the others are like
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -37,6 +40,8 @@ class ChatStream:
         "_blank",
         "_calls",
         "_finish",
+        "_lessons",
+        "_like",
         "_max_tokens",
         "_model",
         "_plain",
@@ -64,6 +69,8 @@ class ChatStream:
         self._usage: dict[str, Any] = {}
         self._server_ms: dict[str, float] = {}
         self._model: str | None = None
+        self._like: Likeness | None = None
+        self._lessons = _LESSONS
         self.tokens = 0
         self.done = False
         self.error: ModelError | None = None
@@ -79,16 +86,16 @@ class ChatStream:
                     return []
                 if start not in b"{[":
                     self._source = EventSource()
-                    return self._events(self._source.feed(data), [])
+                    return self._read(self._source.feed(data))
             self._plain.append(data)
             return []
-        return self._events(self._source.feed(data), [])
+        return self._read(self._source.feed(data))
 
     def close(self) -> list[Event]:
         """The body has ended: decide whether the reply is complete and its calls may run."""
         events: list[Event] = []
         if self._source is not None:
-            self._events(self._source.close(), events)
+            self._chunks(payloads(self._source.close()), events)
         elif self._plain:
             self._whole(b"".join(self._plain).lstrip(_BLANK), events)
         if self.error is None:
@@ -114,13 +121,39 @@ class ChatStream:
         """True once any part of the reply has been told as an event."""
         return self.tokens > 0
 
-    def _events(self, payloads: list[bytes], events: list[Event]) -> list[Event]:
-        """Read these chunks; the straight way through is a chunk with nothing but text."""
+    def _read(self, block: bytes) -> list[Event]:
+        """Read whole events: runs of like chunks at once, others one by one."""
+        events: list[Event] = []
+        while self._like is None and self._lessons and len(block) > _MANY:
+            first, _, block = block.partition(BETWEEN)
+            self._learn(first, events)
+        if self._like is not None and len(block) > _MANY:
+            before, texts, block = self._like.texts(block)
+            if before:
+                self._chunks(payloads(before), events)
+            if texts and self.error is None:
+                self.tokens += len(texts)
+                self._text += texts
+                events += map(TextDelta, texts)
+        if block:
+            self._chunks(payloads(block), events)
+        return events
+
+    def _learn(self, event: bytes, events: list[Event]) -> None:
+        self._lessons -= 1
+        known, finish, usage = len(events), self._finish, len(self._usage)
+        self._chunks(payloads(event), events)
+        if len(events) == known + 1 and (self._finish, len(self._usage), self.error) == (finish, usage, None):
+            told = events[-1]
+            self._like = likeness(event, told.text) if isinstance(told, TextDelta) else None
+
+    def _chunks(self, chunks: list[bytes], events: list[Event]) -> None:
+        """Read chunks one by one; the straight way through is a chunk with nothing but text."""
         texts = self._text
-        if payloads and payloads[-1] == _DONE:
+        if chunks and chunks[-1] == _DONE:
             self.done = True
-            payloads.pop()
-        for payload in payloads:
+            chunks.pop()
+        for payload in chunks:
             try:
                 frame = decode_frame(payload)
             except msgspec.DecodeError as fault:
@@ -138,7 +171,9 @@ class ChatStream:
                         self.tokens += 1
                         texts.append(text)
                         events.append(TextDelta(text))
-                    if not text or delta.tool_calls is not None:
+                    if delta.tool_calls is not None:
+                        self._called(delta.tool_calls, events)
+                    elif text.__class__ is not str or delta.reasoning_content or delta.reasoning or delta.refusal:
                         self._rare(delta, events)
                 elif choice.message is not None and not self.tokens:
                     self._message(choice.message, events)
@@ -148,17 +183,18 @@ class ChatStream:
                 self._extras(frame)
             if self._model is None:
                 self._model = model_of(payload)
-        return events
 
     def _message(self, message: Delta, events: list[Event]) -> None:
         if isinstance(message.content, str) and message.content:
             self.tokens += 1
             self._text.append(message.content)
             events.append(TextDelta(message.content))
+        if message.tool_calls:
+            self._called(message.tool_calls, events)
         self._rare(message, events)
 
     def _rare(self, delta: Delta, events: list[Event]) -> None:
-        """Everything in a delta but plain text."""
+        """Everything in a delta but plain text and calls."""
         reasoning = delta.reasoning_content or delta.reasoning
         if isinstance(delta.content, list):
             for part in delta.content:
@@ -171,12 +207,15 @@ class ChatStream:
             self.tokens += 1
             self._text.append(delta.refusal)
             events.append(TextDelta(delta.refusal))
-        items = delta.tool_calls or ([{"function": delta.function_call}] if delta.function_call else ())
+        if delta.function_call:
+            self._called([{"function": delta.function_call}], events)
+
+    def _called(self, items: list[Any], events: list[Event]) -> None:
+        if self._calls is None:
+            self._calls = CallAssembler()
         for item in items:
             if isinstance(item, dict):
                 self.tokens += 1
-                if self._calls is None:
-                    self._calls = CallAssembler()
                 self._calls.feed(item, events)
 
     def _part(self, part: Any, events: list[Event]) -> str:
@@ -226,11 +265,11 @@ class ChatStream:
         except msgspec.DecodeError:
             lines = text.split(b"\n")
             if len(lines) > 1:  # events that were not kept apart by blank lines
-                self._events(lines, events)
+                self._chunks(lines, events)
             elif self._finish is None:
                 self.error = MalformedReply(f"The service sent a chunk that is not JSON ({fault}): {text[:80]!r}.")
         else:
-            self._events([msgspec.json.encode(frame)], events)
+            self._chunks([msgspec.json.encode(frame)], events)
 
     def _whole(self, body: bytes, events: list[Event]) -> None:
         """A reply that came as one JSON body."""
@@ -250,7 +289,7 @@ class ChatStream:
         for choice in value.get("choices") or ():
             if isinstance(choice, dict) and choice.get("finish_reason") is None:
                 choice["finish_reason"] = "stop"
-        self._events([msgspec.json.encode(lenient_frame(value))], events)
+        self._chunks([msgspec.json.encode(lenient_frame(value))], events)
 
     def _end(self, events: list[Event]) -> None:
         called = self._calls is not None and len(self._calls) > 0

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, the data of whole events out.
+"""Server-sent events: bytes in, whole events out, and the data in them.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream, with what servers get wrong
 allowed: no space after the colon, a last event without its blank line, CR line ends, a byte order mark.
@@ -7,10 +7,11 @@ allowed: no space after the colon, a last event without its blank line, CR line 
 from __future__ import annotations
 
 _BOM = b"\xef\xbb\xbf"
+BETWEEN = b"\n\n"
 
 
 class EventSource:
-    """Splits a byte stream into the `data` payloads of its events; work is linear in the bytes fed."""
+    """Cuts a byte stream into whole events; work is linear in the bytes fed."""
 
     __slots__ = ("_cr", "_tail")
 
@@ -18,34 +19,30 @@ class EventSource:
         self._tail = bytearray()
         self._cr = False
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """The payloads of all events that these bytes complete."""
+    def feed(self, data: bytes) -> bytes:
+        """The events that these bytes complete, with a blank line between them and LF line ends; b"" if none."""
         if self._cr or b"\r" in data:
             data = self._line_feeds(data)
         tail = self._tail
-        if tail:
-            seen = len(tail) - 1
-            tail += data
-            end = tail.rfind(b"\n\n", seen)
-            if end < 0:
-                return []
-            data = bytes(tail)
-        else:
-            end = data.rfind(b"\n\n")
+        if not tail:
+            end = data.rfind(BETWEEN)
             if end < 0:
                 tail += data
-                return []
+                return b""
+        else:
+            seen = len(tail) - 1
+            tail += data
+            end = tail.rfind(BETWEEN, seen)
+            if end < 0:
+                return b""
+            data = bytes(tail)
         self._tail = bytearray(data[end + 2 :])
-        if data.startswith(b"data: "):
-            payloads = data[6:end].split(b"\n\ndata: ")
-            if data.count(b"\n", 0, end) == 2 * len(payloads) - 2:
-                return payloads  # one plain line each, as nearly every server writes them
-        return [_payload(block) for block in data[:end].split(b"\n\n") if block]
+        return data[:end]
 
-    def close(self) -> list[bytes]:
-        """The payload of a last event that the stream did not end with a blank line."""
+    def close(self) -> bytes:
+        """A last event that the stream did not end with a blank line."""
         rest, self._tail = bytes(self._tail).strip(b"\n"), bytearray()
-        return [_payload(rest)] if rest else []
+        return rest
 
     def _line_feeds(self, data: bytes) -> bytes:
         """CRLF and CR as LF; a CR at the end waits for what follows it."""
@@ -57,6 +54,15 @@ class EventSource:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _payload(block: bytes) -> bytes:
-    lines = block.removeprefix(_BOM).split(b"\n")
+def payloads(events: bytes) -> list[bytes]:
+    """The data of each of these events."""
+    if events.startswith(b"data: "):
+        found = events[6:].split(b"\n\ndata: ")
+        if events.count(b"\n") == 2 * len(found) - 2:
+            return found  # one plain line each, as nearly every server writes them
+    return [_payload(event) for event in events.split(BETWEEN) if event]
+
+
+def _payload(event: bytes) -> bytes:
+    lines = event.removeprefix(_BOM).split(b"\n")
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))

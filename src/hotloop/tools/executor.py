@@ -19,7 +19,7 @@ from hotloop.models.reply import Call
 from hotloop.tools.cache import ResultCache
 from hotloop.tools.progress import reporter
 from hotloop.tools.threads import pool
-from hotloop.tools.tool import Tool, encode_result
+from hotloop.tools.tool import Tool, arguments_key, encode_result
 from hotloop.trace.ledger import Kind, Ledger
 from hotloop.units import NS_PER_S, ms
 
@@ -117,7 +117,7 @@ class _Batch:
         self, ready: _Ready, arguments: dict[str, Any], call: Call, call_id: str, lane: int
     ) -> ToolResult:
         """The result of a read-only call, which may come from the cache or from an identical call in flight."""
-        key = (call.name, msgspec.json.encode(arguments, order="deterministic"))
+        key = (call.name, arguments_key(arguments))
         cache, clock = self._executor.cache, self._ledger.clock
         if ready.ttl and (content := cache.get(key, clock)) is not None:
             return self._known(content, "hit", call, call_id, lane)

@@ -33,7 +33,7 @@ from hotloop.trace.trace import Trace
 from hotloop.units import clock
 
 if TYPE_CHECKING:
-    from hotloop.spec import AgentSpec
+    from hotloop.config.spec import AgentSpec
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class Agent:
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
         """The agent that a YAML (or JSON) file declares; see docs/configuration.md. Raises ConfigError."""
-        from hotloop.spec import load_spec
+        from hotloop.config.spec import load_spec
 
         spec = load_spec(path)
         return cls(**_arguments(spec, Path(path).parent))
@@ -279,7 +279,7 @@ def _transport(endpoint: str | Transport, model: str, key: str | None, headers: 
 
 def _arguments(spec: AgentSpec, folder: Path) -> dict[str, Any]:
     """The keyword arguments of `Agent` that a declaration means."""
-    from hotloop.spec import load_tools
+    from hotloop.config.spec import load_tools
 
     inference, tools, cache = spec.inference, spec.tools, spec.cache
     return {

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from hotloop.budget import Budget
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
 from hotloop.errors import ConfigError, ToolDefinitionError
-from hotloop.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
 from hotloop.tools.tool import Tool
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DESIGN = """\
 inference:
   endpoint: "http://your-gateway/v1/chat/completions"
@@ -307,7 +307,7 @@ def test_a_module_of_the_same_name_from_elsewhere_is_not_taken_for_it(modules: P
 
 def test_without_pyyaml_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    for name in ("hotloop.declaration", "hotloop.configfile"):
+    for name in ("hotloop.config.declaration", "hotloop.config.nodes"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ConfigError, match=r'pip install "hotloop\[yaml\]"'):
         load_spec(LEAST)

@@ -84,7 +84,7 @@ def load_spec(source: str | Path) -> AgentSpec:
     message has one line, with file, line number and key, for each thing that is wrong.
     """
     try:
-        from hotloop.declaration import read_declaration
+        from hotloop.config.declaration import read_declaration
     except ModuleNotFoundError as error:
         if error.name != "yaml":
             raise

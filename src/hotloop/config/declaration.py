@@ -11,11 +11,11 @@ import msgspec
 import yaml
 
 from hotloop.budget import Budget
-from hotloop.configfile import Entry, Faults, entries, has_variable, line_of, parse, read_source, readings, under
+from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_source, readings, under
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
 from hotloop.models.target import chat_url, parse_target
-from hotloop.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec
 from hotloop.units import parse_duration
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -53,7 +53,7 @@ class _Wrong(Exception):
 
 
 def read_declaration(source: str | Path) -> AgentSpec:
-    """Read a declaration; see `hotloop.spec.load_spec`."""
+    """Read a declaration; see `hotloop.config.spec.load_spec`."""
     read = read_source(source)
     faults = Faults(read.name)
     try:

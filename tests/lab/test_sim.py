@@ -127,7 +127,7 @@ async def test_tokens_leave_on_time_and_one_by_one(serve):
     assert response.times[0] >= 29.9
     assert response.times[-1] >= 30 + 39 * 3 - 0.1
     assert service.stats.tokens == 40
-    assert len(set(response.times)) > 10  # fewer than 40 reads when this machine is busy, never one
+    assert len(set(response.times)) > 3  # fewer than 40 reads where the machine is busy, but never one
 
 
 async def test_a_body_takes_as_long_as_its_stream(serve):

@@ -30,7 +30,7 @@ class Outlet:
     def put(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
         """Take these events; pause `throttle` if too many are waiting."""
         self._events += events
-        if len(self._events) > _HIGH and throttle is not None and self._held is None:
+        if len(self._events) > _HIGH and throttle is not None and throttle is not self._held:
             self._held = throttle
             throttle.pause()
         self._wake()

@@ -25,13 +25,17 @@ class ResultCache:
             self._entries.pop(key, None)
             self.misses += 1
             return None
-        self._entries.move_to_end(key)
+        self._touch(key, entry)
         self.hits += 1
         return entry[1]
 
     def put(self, key: tuple[str, bytes], content: str, ttl: float, clock: Clock) -> None:
         """Keep this content for `ttl` seconds."""
-        self._entries[key] = (clock() + ns(ttl), content)
-        self._entries.move_to_end(key)
+        self._touch(key, (clock() + ns(ttl), content))
         if len(self._entries) > _ENTRIES:
             self._entries.popitem(last=False)
+
+    def _touch(self, key: tuple[str, bytes], entry: tuple[int, str]) -> None:
+        """Make it the last used; move_to_end would fail if another thread had dropped it just now."""
+        self._entries.pop(key, None)
+        self._entries[key] = entry

@@ -16,11 +16,12 @@ class DaemonPool(Executor):
     """At most `size` daemon threads, started as they are needed.
 
     Unlike ThreadPoolExecutor it does not wait for its threads when the interpreter exits: a tool that hangs must not
-    keep Ctrl-C from working.
+    keep Ctrl-C from working. `depth` is how many pools' threads wait for this one.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, depth: int = 0) -> None:
         self._size = size
+        self._depth = depth
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
@@ -43,6 +44,7 @@ class DaemonPool(Executor):
         threading.Thread(target=self._work, name=f"hotloop-tool-{number}", daemon=True).start()
 
     def _work(self) -> None:
+        _here.depth = self._depth + 1
         while True:
             future, job = self._jobs.get()
             if future.set_running_or_notify_cancel():
@@ -54,9 +56,18 @@ class DaemonPool(Executor):
             self._idle.release()
 
 
-_pools: dict[int, DaemonPool] = {}
+class _Here(threading.local):
+    depth = 0
+
+
+_here = _Here()
+_pools: dict[tuple[int, int], DaemonPool] = {}
 
 
 def pool(size: int) -> DaemonPool:
-    """The process's pool of this size."""
-    return _pools.setdefault(size, DaemonPool(size))
+    """The process's pool of this size; for tools of an agent that itself is run by a tool in such a pool, the next one.
+
+    With one pool for both, the outer tools could hold all the threads that they wait for.
+    """
+    key = size, _here.depth
+    return _pools.get(key) or _pools.setdefault(key, DaemonPool(*key))

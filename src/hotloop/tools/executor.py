@@ -14,7 +14,7 @@ import msgspec
 from hotloop.budget import Deadline
 from hotloop.errors import ToolError, ToolTimeout, UnknownTool
 from hotloop.events import Event, ToolFinished, ToolStarted
-from hotloop.limit import Limit
+from hotloop.limit import Limit, stop
 from hotloop.models.reply import Call
 from hotloop.tools.cache import ResultCache
 from hotloop.tools.progress import reporter
@@ -35,10 +35,14 @@ class Emit(Protocol):
 
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False):
-    """What the model reads of a call; `failed` is the error's text, "" if there was none."""
+    """What the model reads of a call; `failed` is the error's text, "" if there was none.
+
+    `retryable` tells that the same call may yet succeed: a tool that says by a ToolError why it could not, could not.
+    """
 
     content: str
     failed: str = ""
+    retryable: bool = False
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -75,8 +79,10 @@ class Executor:
         Cancelled, it cancels what runs and returns when that has ended.
         """
         batch = _Batch(self, calls, ledger, emit, deadline)
-        results = await _gather([batch.run(call, ids[lane], lane + 1) for lane, call in enumerate(calls)])
-        ledger.at = batch.last_end
+        try:
+            results = await _gather([batch.run(call, ids[lane], lane + 1) for lane, call in enumerate(calls)])
+        finally:
+            ledger.at = batch.last_end
         ledger.mark("overhead", "tools done")
         return results
 
@@ -108,7 +114,7 @@ class _Batch:
                 raise UnknownTool(_unknown(call.name, self._executor.ready))
             arguments = ready.tool.bind(call.arguments)
         except ToolError as error:
-            return self._refused(str(error), call, call_id, lane)
+            return self._refused(str(error), self._since, call, call_id, lane)
         if ready.tool.read_only and (ready.ttl or self._flights is not None):
             return await self._shared(ready, arguments, call, call_id, lane)
         return await self._work(ready, arguments, call, call_id, lane)
@@ -120,10 +126,10 @@ class _Batch:
         key = (call.name, arguments_key(arguments))
         cache, clock = self._executor.cache, self._ledger.clock
         if ready.ttl and (content := cache.get(key, clock)) is not None:
-            return self._known(content, "hit", call, call_id, lane)
+            return self._known(ToolResult(content), "cache", "cached", call, call_id, lane)
         flights = self._flights if self._flights is not None else {}
         if (flight := flights.get(key)) is not None:
-            return self._known((await asyncio.shield(flight)).content, "joined", call, call_id, lane)
+            return self._known(await asyncio.shield(flight), "wait", "joined", call, call_id, lane)
         flight = flights[key] = self._loop.create_future()
         try:
             result = await self._work(ready, arguments, call, call_id, lane)
@@ -142,10 +148,16 @@ class _Batch:
         try:
             start = ledger.clock()
             ledger.add("overhead", since, start, lane)
+            if self._deadline.tools_end is not None and start >= self._deadline.tools_end:
+                reason = f"{call.name} was not started: there is only time left to answer."
+                return self._refused(reason, start, call, call_id, lane)
             self._emit([ToolStarted(call_id, call.name, call.arguments, ready.tool.status_text(arguments))])
             result = await self._attempt(ready, arguments, call_id)
-            if result.failed and ready.retries:
+            if result.retryable and ready.retries:
                 result = await self._again(ready, arguments, call_id, result)
+        except BaseException:
+            self._end("tool", start, ledger.clock(), call, lane, "cancelled")
+            raise
         finally:
             if self._places is not None:
                 self._places.release()
@@ -169,18 +181,18 @@ class _Batch:
         for retry in range(ready.retries):
             delay = _RETRY_DELAY * 2**retry
             left = self._deadline.for_tools_ns(self._ledger.clock())
-            if left is not None and left < delay * NS_PER_S:
+            if left is not None and left <= delay * NS_PER_S:
                 break
             await asyncio.sleep(delay)
             result = await self._attempt(ready, arguments, call_id)
-            if not result.failed:
+            if not result.retryable:
                 break
         return result
 
     async def _attempt(self, ready: _Ready, arguments: dict[str, Any], call_id: str) -> ToolResult:
         tool = ready.tool
-        token = reporter.set((self._emit, self._loop, call_id, tool.name))
         limit = Limit(self._time_for(ready), self._loop)
+        token = reporter.set((self._emit, self._loop, limit, call_id, tool.name))
         try:
             with limit:
                 if tool.is_async:
@@ -189,8 +201,7 @@ class _Batch:
                     value = await self._in_thread(tool.function, arguments)
             return ToolResult(encode_result(value))
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if limit.cancelled:
                 raise
             return _failure(tool, ToolError(f"{tool.name} was cancelled from inside."))
         except Exception as error:
@@ -213,19 +224,19 @@ class _Batch:
         result = await self._loop.run_in_executor(threads, lambda: context.run(_call, function, arguments))
         return await result if asyncio.iscoroutine(result) else result
 
-    def _refused(self, reason: str, call: Call, call_id: str, lane: int) -> ToolResult:
+    def _refused(self, reason: str, since: int, call: Call, call_id: str, lane: int) -> ToolResult:
         result = ToolResult(_error_content(reason), reason)
-        self._end("guard", self._since, self._ledger.clock(), call, lane, "refused")
+        self._end("guard", since, self._ledger.clock(), call, lane, "refused")
         self._emit([ToolFinished(call_id, call.name, result.content, "error", 0.0)])
         return result
 
-    def _known(self, content: str, how: str, call: Call, call_id: str, lane: int) -> ToolResult:
+    def _known(self, result: ToolResult, kind: Kind, how: str, call: Call, call_id: str, lane: int) -> ToolResult:
         """A result that this call did not have to work for."""
         now = self._ledger.clock()
-        self._end("cache", self._since, now, call, lane, how)
-        outcome = "cached" if how == "hit" else how
-        self._emit([ToolFinished(call_id, call.name, content, outcome, ms(now - self._since))])
-        return ToolResult(content)
+        self._end(kind, self._since, now, call, lane, how)
+        outcome = "error" if result.failed else how
+        self._emit([ToolFinished(call_id, call.name, result.content, outcome, ms(now - self._since))])
+        return result
 
     def _end(self, kind: Kind, start: int, end: int, call: Call, lane: int, note: str) -> None:
         self._ledger.add(kind, start, end, lane, call.name, note)
@@ -257,21 +268,27 @@ async def _gather(runs: list[Coroutine[Any, Any, ToolResult]]) -> list[ToolResul
     try:
         return [await runs[0], *[await task for task in tasks]]
     except BaseException:
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await stop(tasks)
         raise
 
 
 def _failure(tool: Tool, error: Exception) -> ToolResult:
     """What the model is told of a tool's failure; one that the tool did not foresee is logged too."""
+    words = _words(error)
     if isinstance(error, ToolError):
-        reason = str(error)
-    else:
-        _log.warning("The tool %s failed: %s", tool.name, error, exc_info=error)
-        reason = f"{tool.name} failed: {type(error).__name__}: {error}"
-    return ToolResult(_error_content(reason), reason)
+        reason = words or f"{tool.name} failed."
+        return ToolResult(_error_content(reason), reason, error.retryable)
+    reason = f"{tool.name} failed: {type(error).__name__}{words and f': {words}'}"
+    _log.warning("The tool %s", reason, exc_info=error)
+    return ToolResult(_error_content(reason), reason, True)
+
+
+def _words(error: Exception) -> str:
+    """The error's text as far as it has one and UTF-8 can carry it: file names, for one, may have odd bytes."""
+    try:
+        return str(error).encode(errors="backslashreplace").decode()
+    except Exception:
+        return ""
 
 
 def _error_content(reason: str) -> str:

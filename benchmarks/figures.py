@@ -25,15 +25,16 @@ class Row:
     bound: str = ""
     met: bool | None = None
     other_met: bool | None = None
+    note: str = ""
 
     def cells(self) -> list[str]:
         """The line as text."""
         verdict = {True: "met", False: "NOT MET", None: ""}[self.met]
         if self.met is False and self.other_met is False:
-            verdict += f", nor by {self.against}: is the machine busy?"
+            verdict += f", nor by {self.against}"
         figure, other = (f"{show(value)} {self.unit}" for value in (self.figure, self.other))
         interval = f"{show(self.low)} .. {show(self.high)}"
-        return [self.name, figure, other, self.against, show(self.ratio), interval, self.bound, verdict]
+        return [self.name, figure, other, self.against, show(self.ratio), interval, self.bound, verdict, self.note]
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ async def main() -> None:
     """Measure and print."""
     pin(CLIENT_CPU)
     rows = [await time_limit(), await token(), ledger_stage()]
-    print(table(["", "hotloop", "other", "", "ratio", "95 % interval", "bound", ""], rows))
+    print(table(["", "hotloop", "other", "", "ratio", "95 % interval", "bound", "", ""], rows))
 
 
 if __name__ == "__main__":

@@ -37,17 +37,16 @@ from platforms import loop_factory
 from processes import Contestant, Service, Unusable
 
 FRAMEWORKS = [SDK, *(name for name in environments.NAMES if name not in (SDK, "aiohttp"))]
-HEADING = ["", "hotloop", "other", "", "ratio", "95 % interval", "bound", ""]
-FRAMEWORKS_HEADING = ["", "theirs", "ours", "", "ratio", "95 % interval", "bound", ""]
+HEADING = ["", "hotloop", "other", "", "ratio", "95 % interval", "bound", "", ""]
+FRAMEWORKS_HEADING = ["", "theirs", "ours", "", "ratio", "95 % interval", "bound", "", ""]
 
 
 @dataclasses.dataclass
 class Report:
-    """All rows; `late` is the share of tokens that the service could not pace, by experiment."""
+    """All rows."""
 
     floor: list[Row] = dataclasses.field(default_factory=list)
     frameworks: list[Row] = dataclasses.field(default_factory=list)
-    late: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 def measure(quick: bool, frameworks: bool, progress: Progress) -> Report:
@@ -58,13 +57,12 @@ def measure(quick: bool, frameworks: bool, progress: Progress) -> Report:
         service = stack.enter_context(Service())
 
         def start(name: str, python: Path | str = sys.executable) -> Contestant:
-            return stack.enter_context(Contestant(name, python, service.port))
+            return stack.enter_context(Contestant(name, python, service))
 
         ours, floor, unrecorded = start("hotloop"), start("floor"), start("unrecorded")
         report.floor += imports(_aiohttp_python(), share, progress)
         for experiment in FLOOR_EXPERIMENTS:
             report.floor += against(ours, floor, experiment.fewer(share), progress)
-            report.late[experiment.title] = service.late_share()
         report.floor += against(ours, unrecorded, RECORDER_EXPERIMENT.fewer(share), progress)
         report.floor.append(ledger_stage())
         if frameworks:
@@ -114,9 +112,6 @@ def show(report: Report) -> None:
         " contestants on core 0, the service on core 1\n"
     )
     print(table(HEADING, report.floor))
-    for title, share in report.late.items():
-        if share >= 0.005:
-            print(f"{title}: the service was late with {share:.0%} of the tokens, and sent them with the next ones")
     if report.frameworks:
         print("\n" + table(FRAMEWORKS_HEADING, report.frameworks))
 

@@ -91,13 +91,15 @@ class Service(Child):
 
 
 class Contestant(Child):
-    """One contestant."""
+    """One contestant, with the service that it talks to."""
 
-    def __init__(self, name: str, python: Path | str, port: int) -> None:
-        super().__init__(name, python, "contestant.py", name, str(port))
+    def __init__(self, name: str, python: Path | str, service: Service) -> None:
+        super().__init__(name, python, "contestant.py", name, str(service.port))
+        self._service = service
 
     def measure(self, order: dict[str, Any]) -> Block:
         """One block of runs as ordered (`contestant.py`); raises Unusable when an answer is wrong or a run fails."""
+        self._service.late_share()
         try:
             self.write(json.dumps(order))
         except BrokenPipeError:
@@ -105,13 +107,14 @@ class Contestant(Child):
         figures = json.loads(self.read())
         if "error" in figures:
             raise Unusable(f"{self.name}, {order}: {figures['error']}\n{self.complaint()}")
-        return Block(order["workload"], figures)
+        return Block(order["workload"], figures, self._service.late_share())
 
 
 class Block:
-    """The figures of one block; times in seconds."""
+    """The figures of one block; times in seconds, `late` is the share of tokens that had no write of their own."""
 
-    def __init__(self, workload: str, figures: dict[str, Any]) -> None:
+    def __init__(self, workload: str, figures: dict[str, Any], late: float) -> None:
+        self.late = late
         self.cpu: float = figures["cpu"]
         self.wall: float = figures["wall"]
         self._walls: list[float] = figures["walls"]

@@ -18,5 +18,5 @@ def ignore(self: Ledger, *stage: object) -> None:
 
 
 Ledger.mark = mark  # type: ignore[method-assign]
-Ledger.mark_at = ignore  # type: ignore[method-assign]
-Ledger.add = ignore  # type: ignore[method-assign]
+Ledger.mark_at = ignore  # type: ignore[method-assign, assignment]
+Ledger.add = ignore  # type: ignore[method-assign, assignment]

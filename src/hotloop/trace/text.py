@@ -1,4 +1,4 @@
-"""A trace for a person: bars on a time axis, and the budget as a table. Plain text, at most `width` columns wide."""
+"""A trace for a person: bars on a time axis, and the budget as a table. Plain text."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ _MAIN = ("queue", "memory", "connect", "prefill", "decode", "approval", "wait", 
 _LABELS = {"prefill": "first token", "decode": "text", "connect": "connect", "queue": "wait to retry"}
 _SMALL = 0.005  # a part of the run below this share is summed up instead of drawn
 _TOOL_KINDS = ("tool", "cache", "wait")
+_REST = "hotloop itself"
+_FIXED = 22  # columns of a line beside the label and the bar
+_LEAST_BAR = 16
 
 
 def timeline(trace: Trace, width: int = 88) -> str:
-    """One line a stage, parallel tools on lines of their own, and what the loop itself took."""
+    """One line a stage, parallel tools on lines of their own, and what the loop itself took; no wider than `width`, from 54 columns up."""
     total = trace.end_to_end_ms
     drawn = sorted((s for s in trace.stages if _is_drawn(s, total)), key=lambda stage: (stage.start, stage.lane))
     turns = len(trace.turns)
-    head = f"{trace.trace_id} · {show_ms(total)} end to end · {turns} turn{'' if turns == 1 else 's'}"
+    head = _fit(
+        f"{trace.trace_id} · {show_ms(total)} end to end · {turns} turn{'' if turns == 1 else 's'}", width
+    ).rstrip()
     if not drawn:
         return head
     labels = [_label(stage, trace) for stage in drawn]
-    name_width = min(max(map(_columns, labels)), 32)
-    bar_width = max(width - name_width - 24, 16)
+    longest = max(map(_columns, [*labels, _REST]))
+    name_width = min(longest, 32, max(width - _FIXED - _LEAST_BAR, len(_REST)))
+    bar_width = max(width - _FIXED - name_width, _LEAST_BAR)
     lines = [head]
     turn = -1
     for stage, label in zip(drawn, labels, strict=True):
@@ -69,13 +75,13 @@ def _label(stage: Stage, trace: Trace) -> str:
 def _remainder(trace: Trace, name_width: int, bar_width: int) -> str:
     drawn = sum(spent for kind, spent in trace.critical_ms().items() if kind in _MAIN)
     rest = trace.end_to_end_ms - drawn
-    return f"{'':<7} {_fit('hotloop itself', name_width)} {'':<{bar_width}} {show_ms(rest):>12}"
+    return f"{'':<7} {_fit(_REST, name_width)} {'':<{bar_width}} {show_ms(rest):>12}"
 
 
 def _bar(start: float, length: float, total: float, width: int) -> str:
     """A bar in eighths of a column; the shortest is one eighth, so that nothing disappears."""
     per_ms = width * 8 / total if total else 0
-    begin, end = round(start * per_ms), round((start + length) * per_ms)
+    begin, end = min(round(start * per_ms), width * 8 - 1), round((start + length) * per_ms)
     first = begin // 8
     filled = max(end - first * 8, 1) if begin % 8 == 0 else max(end - (first + 1) * 8, 0)
     lead = " " * first + ("▐" if begin % 8 else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from hotloop.trace.ledger import Ledger, Stage, TurnFacts, Usage
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
+_UNSAFE = re.compile(r"[^\w.:/-]")  # a model may call a tool by any name, also one that would break a log line
 
 ROWS: dict[str, tuple[str, ...]] = {
     "model": ("queue", "prefill", "decode"),
@@ -33,13 +35,21 @@ class BudgetRow(NamedTuple):
     share: float
 
 
+class _Step(NamedTuple):
+    """The part of a stage that is on the critical path."""
+
+    stage: Stage
+    start: int
+    end: int
+
+
 class Trace:
     """What one run was. `limits` are the budget's rows in nanoseconds; printing a trace shows timeline and budget."""
 
     def __init__(self, ledger: Ledger, limits: Mapping[str, int] | None = None) -> None:
         self._ledger = ledger
         self._limits = dict(limits or {})
-        self._path: list[Stage] | None = None
+        self._steps: list[_Step] | None = None
 
     @property
     def trace_id(self) -> str:
@@ -64,8 +74,7 @@ class Trace:
     @property
     def unattributed_ms(self) -> float:
         """What of the wall time no stage on the critical path owns."""
-        owned = sum(stage.end - stage.start for stage in self.critical_path())
-        return ms(self._ledger.end - self._ledger.start - owned)
+        return ms(self._ledger.end - self._ledger.start - sum(self._spent().values()))
 
     @property
     def turns(self) -> list[TurnFacts]:
@@ -88,42 +97,51 @@ class Trace:
         return self._ledger.start
 
     def critical_path(self) -> list[Stage]:
-        """The stages, cut to size, that the run could not have ended without: the way back from its end, each time
-        to the stage that ended last."""
-        if self._path is None:
-            self._path = _critical_path(self._ledger.stages, self._ledger.end)
-        return self._path
+        """The stages, cut to size, that the run could not have ended without.
+
+        It is the way back from the end of the run: each moment belongs to the stage that ended there, and if none did,
+        to one that goes across it. A wait has what is left when the work it waited for has its own.
+        """
+        return [msgspec.structs.replace(step.stage, start=step.start, end=step.end) for step in self._path()]
+
+    def _path(self) -> list[_Step]:
+        if self._steps is None:
+            self._steps = _steps_back(self._ledger.stages, self._ledger.end)[::-1]
+        return self._steps
 
     def critical_ms(self) -> dict[str, float]:
         """Milliseconds on the critical path by stage kind."""
-        sums: dict[str, int] = {}
-        for stage in self.critical_path():
-            sums[stage.kind] = sums.get(stage.kind, 0) + stage.end - stage.start
-        return {kind: ms(spent) for kind, spent in sums.items()}
+        return {kind: ms(spent) for kind, spent in self._spent().items()}
+
+    def _spent(self) -> dict[str, int]:
+        spent: dict[str, int] = {}
+        for step in self._path():
+            spent[step.stage.kind] = spent.get(step.stage.kind, 0) + step.end - step.start
+        return spent
 
     def budget(self) -> list[BudgetRow]:
         """What each part of the run took on the critical path, against what was acceptable; "total" is last."""
-        spent = self.critical_ms()
-        total = self.end_to_end_ms
-        actual = {row: sum(spent.get(kind, 0.0) for kind in kinds) for row, kinds in ROWS.items()}
+        spent = self._spent()
+        total = self._ledger.end - self._ledger.start
+        actual = {row: sum(spent.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
         return [self._row(row, value, total) for row, value in (actual | {"total": total}).items()]
 
-    def _row(self, row: str, actual: float, total: float) -> BudgetRow:
+    def _row(self, row: str, actual: int, total: int) -> BudgetRow:
         limit = self._limits.get(row)
         acceptable = None if limit is None else limit / NS_PER_MS
-        verdict = "-" if acceptable is None else "ok" if actual <= acceptable else "over"
-        return BudgetRow(row, acceptable, round(actual, 3), verdict, actual / total if total else 0.0)
+        verdict = "-" if limit is None else "ok" if actual <= limit else "over"
+        return BudgetRow(row, acceptable, ms(actual), verdict, actual / total if total else 0.0)
 
     def log_lines(self) -> list[str]:
         """The run as log lines: a line per reply, per round of tools, and for the whole; each with its start time."""
         lines: list[tuple[int, str]] = []
         for facts in self.turns:
-            lines.append((self._first_start(facts.turn, ("context",)), _reply_line(facts)))
-            if facts.tools_ns:
-                names = ", ".join(facts.tools)
+            asked = min(self._starts(facts.turn, ("context",)), default=self.start)
+            lines.append((asked, _reply_line(facts)))
+            if ran := self._starts(facts.turn, ROWS["tools"]):
+                names = ", ".join(_UNSAFE.sub("?", name) for name in facts.tools)
                 text = f"tools=[{names}] max_parallel={self._ledger.facts.get('max_parallel')}"
-                started = self._first_start(facts.turn, ROWS["tools"])
-                lines.append((started, f"turn={facts.turn} {text} total_ms={_number(facts.tools_ns)}"))
+                lines.append((min(ran), f"turn={facts.turn} {text} total_ms={_number(facts.tools_ns)}"))
         end = self._ledger.end
         lines.append((end, f"end_to_end={_number(end - self.start)}ms turns={len(self.turns)}"))
         return [f"{self._stamp(at)} [trace={self.trace_id}] {text}" for at, text in lines]
@@ -134,9 +152,8 @@ class Trace:
             for line in self.log_lines():
                 _log.info(line)
 
-    def _first_start(self, turn: int, kinds: tuple[str, ...]) -> int:
-        starts = [stage.start for stage in self.stages if stage.turn == turn and stage.kind in kinds]
-        return min(starts, default=self.start)
+    def _starts(self, turn: int, kinds: tuple[str, ...]) -> list[int]:
+        return [stage.start for stage in self.stages if stage.turn == turn and stage.kind in kinds]
 
     def _stamp(self, at: int) -> str:
         moment = self.started + timedelta(microseconds=(at - self.start) / 1000)
@@ -144,7 +161,7 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: times in milliseconds from the start of the run."""
-        critical: set[tuple[str, int, int]] = {(stage.kind, stage.lane, stage.end) for stage in self.critical_path()}
+        critical = {id(step.stage) for step in self._path()}
         return {
             "trace_id": self.trace_id,
             "agent": self.name,
@@ -158,14 +175,14 @@ class Trace:
             **self._ledger.facts,
         }
 
-    def _stage_dict(self, stage: Stage, critical: set[tuple[str, int, int]]) -> dict[str, Any]:
+    def _stage_dict(self, stage: Stage, critical: set[int]) -> dict[str, Any]:
         shown: dict[str, Any] = {
             "kind": stage.kind,
             "turn": stage.turn,
             "lane": stage.lane,
             "start_ms": ms(stage.start - self.start),
             "ms": ms(stage.end - stage.start),
-            "critical": (stage.kind, stage.lane, stage.end) in critical,
+            "critical": id(stage) in critical,
         }
         return shown | {key: value for key, value in (("name", stage.name), ("note", stage.note)) if value}
 
@@ -184,14 +201,30 @@ def _sum(counts: tuple[int | None, ...]) -> int | None:
     return sum(known) if known else None
 
 
-def _critical_path(stages: list[Stage], end: int) -> list[Stage]:
-    path = []
-    cursor = end
-    for stage in sorted(stages, key=lambda stage: (-stage.end, stage.kind == "wait", stage.start)):
-        if stage.start < cursor:
-            path.append(msgspec.structs.replace(stage, end=min(stage.end, cursor)))
-            cursor = stage.start
-    return path[::-1]
+def _steps_back(stages: list[Stage], now: int) -> list[_Step]:
+    """The critical path from its end; see `Trace.critical_path`."""
+    earlier = sorted((stage for stage in stages if stage.start < stage.end), key=lambda stage: stage.end)
+    here: list[Stage] = []  # those that the moment before `now` could belong to
+    steps: list[_Step] = []
+    while earlier or here:
+        while earlier and earlier[-1].end >= now:
+            here.append(earlier.pop())
+        here = [stage for stage in here if stage.start < now]
+        if here:
+            stage = min(here, key=lambda stage: (stage.end > now, stage.kind == "wait", stage.start))
+            start = _began_to_matter(stage, earlier)
+            steps.append(_Step(stage, start, now))
+            now = start
+        elif earlier:
+            now = earlier[-1].end
+    return steps
+
+
+def _began_to_matter(stage: Stage, earlier: list[Stage]) -> int:
+    """The start of a stage; of a wait the end of the last work before, which is what it waited for."""
+    if stage.kind != "wait":
+        return stage.start
+    return max(stage.start, next((each.end for each in reversed(earlier) if each.kind != "wait"), stage.start))
 
 
 def _reply_line(facts: TurnFacts) -> str:

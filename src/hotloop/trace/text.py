@@ -20,7 +20,7 @@ _LEAST_BAR = 16
 
 
 def timeline(trace: Trace, width: int = 88) -> str:
-    """One line a stage, parallel tools on lines of their own, and what the loop itself took; no wider than `width`, from 54 columns up."""
+    """One line a stage, parallel tools on lines of their own, the loop itself last; 54 columns or `width`, if more."""
     total = trace.end_to_end_ms
     drawn = sorted((s for s in trace.stages if _is_drawn(s, total)), key=lambda stage: (stage.start, stage.lane))
     turns = len(trace.turns)

@@ -17,7 +17,7 @@ from statistics import mean
 from typing import Any
 
 from figures import Bound, Row, at_least, at_most, compare, ratio_at_least, ratio_at_most
-from processes import Block, Contestant, environment
+from processes import Block, Contestant, Unusable, environment
 
 IDEAL_MS = 20 + 11 * 2 + 20 + 95 * 2  # workload A at 20/2: twelve chunks of calls, then 96 tokens
 RUNTIME_SLACK = ratio_at_most(1.5)
@@ -230,5 +230,7 @@ def _start_ms() -> float:
 
 def _import_ms(python: Path | str, module: str) -> float:
     timed = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    done = subprocess.run([python, "-c", timed], check=True, capture_output=True, text=True, env=environment())
+    done = subprocess.run([python, "-c", timed], check=False, capture_output=True, text=True, env=environment())
+    if done.returncode:
+        raise Unusable(f"import {module} failed:\n{done.stderr}")
     return float(done.stdout) * 1e3

@@ -14,7 +14,7 @@ from hotloop.trace.ledger import Ledger
 
 _SAME_FAILURES = 3
 _TURN_LIMIT = (
-    "After {} turns the model still calls tools instead of answering. "
+    "After {} the model still calls tools instead of answering. "
     "Raise max_turns or budget.total, or tell it in the instructions when to stop."
 )
 
@@ -42,7 +42,7 @@ async def run(program: Program, conversation: Conversation, prompt: str, ledger:
         last = turn == program.max_turns or (turn > 0 and deadline.answer_now(ledger.clock()))
         reply = await program.client.think(conversation.messages, ledger, emit, tools=not last)
         if last and reply.calls and not reply.text.strip():
-            raise TurnLimit(_TURN_LIMIT.format(program.max_turns))
+            raise TurnLimit(_TURN_LIMIT.format("1 turn" if turn == 1 else f"{turn} turns"))
         if last or not reply.calls:
             conversation.answer(reply.text)
             return reply
@@ -71,21 +71,23 @@ async def _act(
         reasoning=reply.reasoning if dialect.echo_reasoning else "",
     )
     since = ledger.mark("overhead", "reply to calls")
-    results = await program.executor.act(reply.calls, ids, ledger, emit, deadline)
-    ledger.turns[-1].tools_ns = ledger.at - since
+    try:
+        results = await program.executor.act(reply.calls, ids, ledger, emit, deadline)
+    finally:
+        ledger.turns[-1].tools_ns = ledger.at - since
     for call_id, result in zip(ids, results, strict=True):
         conversation.result(call_id, result.content)
     _stop_repeating(reply.calls, results, failures)
 
 
 def _stop_repeating(calls: list[Call], results: list[ToolResult], failures: dict[tuple[str, str, str], int]) -> None:
-    for call, result in zip(calls, results, strict=True):
-        if not result.failed:
-            continue
-        key = (call.name, call.arguments, result.failed)
+    """Calls of one reply count once: the model could not know yet that they fail."""
+    pairs = zip(calls, results, strict=True)
+    failed = [(call.name, call.arguments, result.failed) for call, result in pairs if result.failed]
+    for key in dict.fromkeys(failed):
         failures[key] = failures.get(key, 0) + 1
         if failures[key] == _SAME_FAILURES:
+            name, _, reason = key
             raise RepeatedFailure(
-                f"The model made the same call of {call.name} {_SAME_FAILURES} times and it failed each time: "
-                f"{result.failed}"
+                f"The model made the same call of {name} {_SAME_FAILURES} times and it failed each time: {reason}"
             )

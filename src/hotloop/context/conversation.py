@@ -22,7 +22,7 @@ class Conversation:
         self.messages = bytearray()
         self._calls = 0
         if instructions:
-            self._append(b'{"role":"system","content":%b}' % _encode(instructions))
+            self._append({"role": "system", "content": instructions})
 
     def branch(self) -> Conversation:
         """A copy that can be written to and dropped without a trace in this one."""
@@ -33,38 +33,40 @@ class Conversation:
 
     def user(self, text: str) -> None:
         """What the user says."""
-        self._append(b'{"role":"user","content":%b}' % _encode(text))
+        self._append({"role": "user", "content": text})
 
     def answer(self, text: str) -> None:
         """What the model answers."""
-        self._append(b'{"role":"assistant","content":%b}' % _encode(text))
+        self._append({"role": "assistant", "content": text})
 
     def calls(
         self,
         calls: list[tuple[str, str, dict[str, Any]]],
         *,
         text: str = "",
-        empty_content: bytes = b"null",
+        empty_content: str | None = None,
         reasoning: str = "",
     ) -> list[str]:
         """The model's calls as (name, arguments, extra fields); returns their ids in the same order."""
-        ids = [f"call{self._calls + number:05d}" for number in range(1, len(calls) + 1)]
-        self._calls += len(calls)
-        items = b",".join(
-            b'{"id":"%b","type":"function","function":{"name":%b,"arguments":%b}%b}'
-            % (call_id.encode(), _encode(name), _encode(arguments), b"," + _encode(extra)[1:-1] if extra else b"")
-            for call_id, (name, arguments, extra) in zip(ids, calls, strict=True)
-        )
-        content = _encode(text) if text and not text.isspace() else empty_content
-        thought = b',"reasoning_content":%b' % _encode(reasoning) if reasoning else b""
-        self._append(b'{"role":"assistant","content":%b%b,"tool_calls":[%b]}' % (content, thought, items))
+        ids, items = [], []
+        for name, arguments, extra in calls:
+            self._calls += 1
+            call_id = f"call{self._calls:05d}"
+            ids.append(call_id)
+            function = {"name": name, "arguments": arguments}
+            items.append({"id": call_id, "type": "function", "function": function, **extra})
+        message: dict[str, Any] = {"role": "assistant", "content": text if text.strip() else empty_content}
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        message["tool_calls"] = items
+        self._append(message)
         return ids
 
     def result(self, call_id: str, content: str) -> None:
         """What a tool gave; every call gets exactly one."""
-        self._append(b'{"role":"tool","tool_call_id":"%b","content":%b}' % (call_id.encode(), _encode(content)))
+        self._append({"role": "tool", "tool_call_id": call_id, "content": content})
 
-    def _append(self, message: bytes) -> None:
+    def _append(self, message: dict[str, Any]) -> None:
         if self.messages:
             self.messages += b","
-        self.messages += message
+        self.messages += _encode(message)

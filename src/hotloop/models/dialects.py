@@ -12,7 +12,7 @@ from hotloop.errors import ConfigError
 class Dialect(msgspec.Struct, frozen=True):
     """One service's ways, as far as they differ.
 
-    `max_tokens` is the name of the token cap; `empty_content` the JSON of an assistant turn that is only calls;
+    `max_tokens` is the name of the token cap; `empty_content` the content of an assistant turn that is only calls;
     `forbids_tools` tells that `tool_choice: "none"` works with tools present, which keeps the cached prefix;
     `echo_reasoning` that a turn with calls must carry its reasoning back; `stream_options` is what asks for usage in
     a stream; `cache_off` and `cache_key` are the fields that switch the prefix cache off and make it sticky;
@@ -21,7 +21,7 @@ class Dialect(msgspec.Struct, frozen=True):
 
     name: str
     max_tokens: str = "max_tokens"
-    empty_content: bytes = b"null"
+    empty_content: str | None = None
     forbids_tools: bool = True
     echo_reasoning: bool = False
     stream_options: bytes = b'{"include_usage":true}'
@@ -43,9 +43,9 @@ _ALL = (
     Dialect("vllm"),
     Dialect("sglang"),
     Dialect("llamacpp", cache_off=b'"cache_prompt":false'),
-    Dialect("ollama", empty_content=b'""', forbids_tools=False),
+    Dialect("ollama", empty_content="", forbids_tools=False),
     Dialect("dynamo"),
-    Dialect("deepseek", empty_content=b'""', echo_reasoning=True, key_variable="DEEPSEEK_API_KEY"),
+    Dialect("deepseek", empty_content="", echo_reasoning=True, key_variable="DEEPSEEK_API_KEY"),
 )
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in _ALL}
 

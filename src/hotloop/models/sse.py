@@ -45,12 +45,12 @@ class EventSource:
         return rest
 
     def _line_feeds(self, data: bytes) -> bytes:
-        """CRLF and CR as LF; a CR at the end waits for what follows it."""
+        """CRLF and CR as LF; an LF after a CR that ended the last bytes belongs to it."""
+        if not data:
+            return data
         if self._cr:
-            data = b"\r" + data
+            data = data.removeprefix(b"\n")
         self._cr = data.endswith(b"\r")
-        if self._cr:
-            data = data[:-1]
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 

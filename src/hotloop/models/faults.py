@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from hotloop.errors import (
     ServiceError,
     ToolUseFailed,
 )
+from hotloop.models.frames import decode_json
 
 _OVERFLOW = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt is too long|exceeds? the (available )?context"
@@ -26,20 +28,35 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
-_TRY_AGAIN = re.compile(
-    r"(?:try again|retry)(?: in| after)?\s+((?:[0-9.]+\s*(?:ms|m(?!s)|h|s)[a-z]*\s*)+)", re.IGNORECASE
+_SPAN = re.compile(
+    r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)(?![a-z])",
+    re.IGNORECASE,
 )
-_SPAN = re.compile(r"([0-9.]+)\s*(ms|h|m|s)")
-_SPAN_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRY_AGAIN = re.compile(rf"(?:try again|retry)(?: in| after)?\s+((?:{_SPAN.pattern}\s*)+)", re.IGNORECASE)
+_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_TAGS = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_STATUS = {  # of errors inside a stream that name none
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "RESOURCE_EXHAUSTED": 429,
+    "overloaded_error": 529,
+    "invalid_request_error": 400,
+    "BadRequestError": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+}
 
 
 def service_error(status: int, headers: Mapping[str, str], body: bytes | dict[str, Any]) -> ServiceError:
-    """The typed error for an error reply; `body` is the raw body, or the error object found inside a stream."""
+    """The typed error for an error reply; `body` is the raw body, or the error object found inside a stream (200)."""
     error = _error_object(body)
     message = str(error.get("message") or error.get("detail") or error.get("error") or "no message").strip()
     code = error.get("code") or error.get("type")
-    if inner := _status_of(error):
-        status = inner
+    status = _status_of(error) or (status if status >= 300 else _status_by_name(error))
+    if 300 <= status < 400:
+        message = f"it redirects to {headers.get('location', 'nowhere')}; use that as the endpoint"
     kind = _kind(status, str(code or ""), message)
     text = f"The service answered {status}{f' ({code})' if code and str(code) != str(status) else ''}: {message[:500]}"
     made = kind(
@@ -61,22 +78,26 @@ _ADVICE: dict[type[ServiceError], str] = {
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     """Seconds until the service wants to be asked again, from its headers (names in lower case) or its words."""
-    try:
-        if value := headers.get("retry-after-ms"):
-            return max(0.0, float(value) / 1000)
-        if value := headers.get("retry-after"):
-            return max(0.0, _seconds_or_date(value))
-    except ValueError:
-        pass
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        seconds = _seconds_or_date(headers.get(name, ""))
+        if seconds is not None:
+            return seconds * unit
     resets = [
-        _span(headers[f"x-ratelimit-reset-{what}"])
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}") == "0" and f"x-ratelimit-reset-{what}" in headers
+        _span(value)
+        for name, value in headers.items()
+        if name.startswith("x-ratelimit-reset-") and headers.get(name.replace("reset", "remaining"), "0") == "0"
     ]
-    if resets:
-        return max(resets)
+    if known := [seconds for seconds in resets if seconds is not None]:
+        return max(known)
     found = _TRY_AGAIN.search(message)
     return _span(found[1]) if found else None
+
+
+def is_error(value: Any) -> bool:
+    """True for an object that is an error which nothing is wrapped around."""
+    if not isinstance(value, dict) or "choices" in value:
+        return False
+    return value.get("object") == "error" or any(isinstance(value.get(key), str) for key in ("message", "detail"))
 
 
 def _kind(status: int, code: str, message: str) -> type[ServiceError]:
@@ -99,41 +120,54 @@ def _error_object(body: bytes | dict[str, Any]) -> dict[str, Any]:
     value: Any = body
     if isinstance(body, bytes):
         try:
-            value = msgspec.json.decode(body)
+            value = decode_json(body)
         except msgspec.DecodeError:
-            return {"message": body[:300].decode("utf-8", "replace") or "an empty body"}
+            return {"message": _words(body)}
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         value = value["error"]
-    return value if isinstance(value, dict) else {"message": str(value)}
+    return value if isinstance(value, dict) else {"message": value}
+
+
+def _words(body: bytes) -> str:
+    """What a person reads of a body that is no JSON, such as a gateway's error page."""
+    text = _TAGS.sub(" ", body[:4096].decode("utf-8", "replace"))
+    return " ".join(text.split())[:300] or "an empty body"
 
 
 def _status_of(error: dict[str, Any]) -> int:
     for key in ("status", "code", "status_code"):
         value = error.get(key)
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and re.fullmatch("[45][0-9][0-9]", value):
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value
-    return {"rate_limit_exceeded": 429, "server_error": 500, "overloaded_error": 529}.get(
-        str(error.get("type") or error.get("code")), 0
-    )
+    return 0
 
 
-def _seconds_or_date(value: str) -> float:
+def _status_by_name(error: dict[str, Any]) -> int:
+    names = (str(error.get(key)) for key in ("code", "type", "status"))
+    return next((_STATUS[name] for name in names if name in _STATUS), 500)
+
+
+def _seconds_or_date(value: str) -> float | None:
     try:
-        return float(value)
+        seconds = float(value)
     except ValueError:
-        return parsedate_to_datetime(value).timestamp() - time.time()
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _span(text: str) -> float:
+def _span(text: str) -> float | None:
     """Seconds from "2m59.56s", "350ms" or a plain number."""
     parts = _SPAN.findall(text)
     if not parts:
-        try:
-            return max(0.0, float(text))
-        except ValueError:
-            return 0.0
-    return sum(float(number) * _SPAN_S[unit] for number, unit in parts)
+        return _seconds_or_date(text)
+    return sum(
+        float(number) * (1e-3 if unit.lower().startswith(("ms", "mil")) else _UNIT_S[unit[0].lower()])
+        for number, unit in parts
+    )

@@ -36,6 +36,14 @@ class Frame(msgspec.Struct, gc=False):
 decode_frame = msgspec.json.Decoder(Frame).decode
 
 
+def decode_json(data: bytes | str) -> Any:
+    """Any JSON value; raises msgspec.DecodeError for what is none, and for what is nested too deeply to read."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
+
+
 class _Named(msgspec.Struct, gc=False):
     model: Any = None
 
@@ -45,7 +53,10 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 def model_of(payload: bytes) -> str:
     """The model that a chunk names, "" if none."""
-    model = _decode_named(payload).model
+    try:
+        model = _decode_named(payload).model
+    except msgspec.DecodeError:
+        return ""
     return model if isinstance(model, str) else ""
 
 
@@ -64,7 +75,7 @@ def usage_of(usage: dict[str, Any]) -> Usage:
 
 def _count(counts: Any, key: str) -> int | None:
     value = counts.get(key) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def groq_ms(usage: dict[str, Any]) -> dict[str, float]:
@@ -77,7 +88,9 @@ def groq_ms(usage: dict[str, Any]) -> dict[str, float]:
 
 
 def lenient_frame(value: Any) -> dict[str, Any]:
-    """A chunk with every field of an unexpected type left out."""
+    """A chunk with every field of an unexpected type left out; of a list, its first."""
+    if isinstance(value, list) and value:
+        value = value[0]
     if not isinstance(value, dict):
         return {}
     choices = value.get("choices")
@@ -89,6 +102,16 @@ def lenient_frame(value: Any) -> dict[str, Any]:
         if isinstance(choices, list)
         else None,
     }
+
+
+def whole_frame(value: Any) -> dict[str, Any]:
+    """A reply that came as one JSON body, as the one chunk that says the same."""
+    frame = lenient_frame(value)
+    for choice in frame.get("choices") or ():
+        if "message" in choice:
+            choice.pop("delta", None)
+        choice["finish_reason"] = choice.get("finish_reason") or "stop"
+    return frame
 
 
 def _lenient_choice(choice: dict[str, Any]) -> dict[str, Any]:

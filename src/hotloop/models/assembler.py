@@ -13,14 +13,26 @@ from typing import Any
 import msgspec
 
 from hotloop.events import CallOpened, CallSealed, Event
+from hotloop.models.frames import decode_json
 from hotloop.models.reply import Call
 
 _MARK = re.compile(r'["\\{}\[\]]')
 _OURS = frozenset({"index", "id", "type", "function"})
+_MIXED = "its fragments cannot be told apart"
+
+
+class _Fragment(msgspec.Struct, frozen=True, gc=False):
+    """What one item says, "" and None where it says nothing; `is_value` if `text` is the whole JSON of a value."""
+
+    id: str
+    index: int | None
+    name: str
+    text: str
+    is_value: bool
 
 
 class _Slot:
-    """One call being written."""
+    """One call being written. `id` and `index` are those that its last arguments came with."""
 
     __slots__ = (
         "_depth",
@@ -35,6 +47,7 @@ class _Slot:
         "name",
         "number",
         "parts",
+        "renamed",
         "sealed",
         "whole",
     )
@@ -46,9 +59,14 @@ class _Slot:
         self.full: str | None = None
         self.extra: dict[str, Any] = {}
         self.sealed: str | None = None
-        self.whole = False
+        self.whole = self.renamed = False
         self._scanned = self._depth = 0
         self._marked = self._quoted = self._skip = False
+
+    @property
+    def begun(self) -> bool:
+        """True once arguments have come."""
+        return bool(self.parts) or self.full is not None
 
     def closed(self) -> bool:
         """True once the arguments so far are one closed JSON value; each fragment is scanned once."""
@@ -75,56 +93,63 @@ class _Slot:
             elif not self._quoted:
                 self._depth += 1 if char in "{[" else -1
 
+    def written(self) -> str:
+        """The arguments so far, as they came."""
+        return "".join(self.parts) if self.full is None else self.full
+
     def arguments(self) -> str:
         """The arguments as JSON text, or as the model wrote them; `whole` tells then if they are a JSON object."""
         if self.sealed is not None:
             return self.sealed
-        text = "".join(self.parts) if self.full is None else self.full
-        if not text or text.isspace():
-            self.whole = True
-            return "{}"
+        text = self.written()
         value, fault = _decode(text)
-        if fault and "truncated" not in fault and len(self.parts) > 1 and _is_object(self.parts[-1]):
-            value, text = {}, self.parts[-1]  # a last item that repeats the whole value
-        elif isinstance(value, str) and _is_object(value):
-            value, text = {}, value
-        elif value is None and not fault:
-            value, text = {}, "{}"
-        self.whole = isinstance(value, dict)
+        self.whole = True
+        if isinstance(value, dict):
+            return text
+        if isinstance(value, str) and _is_object(value):
+            return value
+        if not text.strip() or (value is None and not fault):
+            return "{}"
+        if "truncated" not in fault and self.full is None and (last := _repeated(self.parts)):
+            return last
+        self.whole = False
         return text
 
 
 class CallAssembler:
     """Folds the `tool_calls` items of one reply into calls. `fault` says why the calls cannot be trusted, if so."""
 
-    __slots__ = ("_by_id", "_by_index", "_slots", "fault")
+    __slots__ = ("_places", "_slots", "fault")
 
     def __init__(self) -> None:
         self._slots: list[_Slot] = []
-        self._by_id: dict[str, _Slot] = {}
-        self._by_index: dict[int, _Slot] = {}
+        self._places: dict[tuple[str, int | None], _Slot] = {}  # by id and index, by id alone, by index alone
         self.fault: str | None = None
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return sum(not self._is_phantom(slot) for slot in self._slots)
 
     def feed(self, item: dict[str, Any], events: list[Event]) -> None:
         """Take one item of a delta's `tool_calls`; append what it opens and seals to `events`."""
-        function = item.get("function") or {}
-        name, arguments = function.get("name") or "", function.get("arguments")
+        function: Any = item.get("function")
+        if function.__class__ is not dict:
+            function = {}
+        name, arguments = function.get("name"), function.get("arguments")
         if self._slots and not name and not item.get("id") and isinstance(arguments, str):
             current = self._slots[-1]  # nearly every fragment goes on with the open call
-            if item.get("index") == current.index and current.full is None and len(item) <= 3:
-                current.parts.append(arguments)
+            if item.get("index") == current.index and current.full is None and (len(item) == 2 or item.keys() <= _OURS):
+                if arguments:
+                    current.parts.append(arguments)
                 return
-        slot = self._route(item.get("id") or "", item.get("index"), name, arguments, events)
-        if name and not slot.name:
-            slot.name = name
-            events.append(CallOpened(slot.number, name))
-        if arguments:
-            self._append(slot, arguments)
+        fragment = _fragment(item.get("id"), item.get("index"), name, arguments)
+        slot = self._route(fragment, events)
+        if fragment.name and not slot.name:
+            slot.name = fragment.name
+            events.append(CallOpened(slot.number, slot.name))
+        if fragment.text:
+            self._append(slot, fragment)
         if len(item) > 2:
-            slot.extra.update({key: value for key, value in item.items() if key not in _OURS})
+            slot.extra.update({key: value for key, value in item.items() if key not in _OURS and value is not None})
 
     def seal(self, events: list[Event]) -> list[Call]:
         """The calls of a reply that has ended safely, in the order they were opened."""
@@ -141,79 +166,133 @@ class CallAssembler:
             calls.append(Call(slot.name, arguments, slot.extra, slot.whole))
         return calls
 
-    def _append(self, slot: _Slot, arguments: Any) -> None:
-        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    def _append(self, slot: _Slot, new: _Fragment) -> None:
         if slot.sealed is not None:
-            if text.strip() and not _same(slot.arguments(), text):
+            if new.text.strip() and not _same(slot.arguments(), new.text):
                 self.fault = f"it changed the arguments of {slot.name} after they were complete"
-        elif slot.full is None and text is arguments:
-            slot.parts.append(text)
+            return
+        if not slot.begun:
+            self._settle(slot, new.index)
+        elif not new.id and not _agree(new.index, slot.index):
+            self.fault = _MIXED
+        if slot.full is None and not new.is_value:
+            slot.parts.append(new.text)
         else:
-            slot.full = text  # a whole value replaces
+            slot.full = new.text  # a whole value replaces
 
-    def _route(self, call_id: str, index: int | None, name: str, arguments: Any, events: list[Event]) -> _Slot:
+    def _settle(self, slot: _Slot, index: int | None) -> None:
+        """The index of a call's first arguments is that of the rest: some servers give its head another."""
+        if index is not None:
+            slot.index = index
+            self._places["", index] = slot
+
+    def _route(self, new: _Fragment, events: list[Event]) -> _Slot:
+        slot = self._by_id(new) if new.id else self._by_index(new)
+        if slot is None or _is_another(slot, new):
+            return self._open(new, events)
+        return slot
+
+    def _by_id(self, new: _Fragment) -> _Slot | None:
+        slot = self._places.get((new.id, new.index)) or self._places.get((new.id, None))
+        if slot is None:
+            current = self._slots[-1] if self._slots else None
+            if current is None or not _goes_on(current, new):
+                return None
+            current.renamed = bool(current.id)
+            current.id = new.id
+            self._places[new.id, None] = current
+            return current
+        if slot.id != new.id or (slot.renamed and new.name):
+            self.fault = _MIXED  # an id was taken for one more name of the open call, and was none
+        return slot
+
+    def _by_index(self, new: _Fragment) -> _Slot | None:
         current = self._slots[-1] if self._slots else None
-        if call_id:
-            known = self._by_id.get(call_id)
-            fresh = known is None and not (current and _goes_on(current, index, name))
-            known = known or current
-        elif index is not None and index in self._by_index:
-            known, fresh = self._by_index[index], False
-        else:
-            known = current
-            fresh = index is not None and bool(name or (current and current.closed()))
-        if known is None or fresh or _is_another(known, call_id, index, name, arguments):
-            return self._open(call_id, index, events)
-        return known
+        if new.index is None or current is None:
+            return current
+        slot = self._places.get(("", new.index))
+        if slot is not None:
+            return current if _is_over(slot, new) and _awaits(current, new) else slot
+        return None if new.name or current.closed() else current
 
-    def _open(self, call_id: str, index: int | None, events: list[Event]) -> _Slot:
+    def _open(self, new: _Fragment, events: list[Event]) -> _Slot:
         if self._slots:
             last = self._slots[-1]
-            if last.name and last.sealed is None and (last.parts or last.full is not None):
+            if last.name and last.sealed is None and last.begun:
                 arguments = last.arguments()
                 if last.whole:
                     last.sealed = arguments
                     events.append(CallSealed(last.number, last.name, arguments))
-        slot = _Slot(len(self._slots), call_id, index)
+        slot = _Slot(len(self._slots), new.id, new.index)
         self._slots.append(slot)
-        if call_id:
-            self._by_id[call_id] = slot
-        if index is not None:
-            self._by_index[index] = slot
+        if new.id:
+            self._places[new.id, None] = self._places[new.id, new.index] = slot
+        if new.index is not None:
+            self._places["", new.index] = slot
         return slot
 
     def _is_phantom(self, slot: _Slot) -> bool:
-        """A slot that was opened only because a closed call's name came once more."""
-        if slot.parts or slot.full is not None:
+        """A slot without arguments that is no call of its own: nameless, or the name of a neighbour once more."""
+        if slot.written().strip():
             return False
-        before = self._slots[slot.number - 1] if slot.number else None
-        repeated = before is not None and slot.name == before.name and slot.id in ("", before.id)
-        return not slot.name or (repeated and before is not None and bool(before.parts))
+        before, after = self._slots[max(slot.number - 1, 0)], self._places.get((slot.id, None), slot)
+        again = slot.id in ("", before.id) and _agree(slot.index, before.index)
+        twins = [twin for twin in (before if again else slot, after) if twin is not slot]
+        return not slot.name or any(twin.begun and twin.name == slot.name for twin in twins)
 
 
-def _goes_on(current: _Slot, index: int | None, name: str) -> bool:
+def _fragment(call_id: Any, index: Any, name: Any, arguments: Any) -> _Fragment:
+    is_value = bool(arguments) and not isinstance(arguments, str)
+    return _Fragment(
+        call_id if isinstance(call_id, str) else "",
+        index if isinstance(index, int) else None,
+        name if isinstance(name, str) else "",
+        msgspec.json.encode(arguments).decode() if is_value else arguments or "",
+        is_value,
+    )
+
+
+def _goes_on(current: _Slot, new: _Fragment) -> bool:
     """True if a fragment with a new id still belongs to the open call: some servers make up an id per delta."""
-    return not name and index in (None, current.index) and bool(current.parts) and not current.closed()
+    unnamed = not new.name or (new.name == current.name and not current.id)
+    return unnamed and _agree(new.index, current.index) and not current.closed()
 
 
-def _is_another(slot: _Slot, call_id: str, index: int | None, name: str, arguments: Any) -> bool:
+def _is_over(slot: _Slot, new: _Fragment) -> bool:
+    """True if these arguments cannot belong to the slot any more: some servers give all arguments one index."""
+    return slot.closed() and bool(new.text.strip()) and not _same(slot.arguments(), new.text)
+
+
+def _awaits(current: _Slot, new: _Fragment) -> bool:
+    return bool(current.name) and not current.begun and new.name in ("", current.name)
+
+
+def _is_another(slot: _Slot, new: _Fragment) -> bool:
     """True if a fragment that points at a slot must begin another call, because it names one again."""
-    if not name or not slot.name:
+    if not new.name or not slot.name:
         return False
-    if name != slot.name:
+    if new.name != slot.name or not _agree(new.index, slot.index):
         return True
     if not slot.closed():
         return False
-    same_place = index in (None, slot.index) and call_id == slot.id
-    if not arguments:
-        return not (same_place and call_id)
-    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    return not (same_place and _same(slot.arguments(), text))
+    return not _same(slot.arguments(), new.text) if new.text.strip() else not new.id
+
+
+def _agree(left: int | None, right: int | None) -> bool:
+    return left is None or right is None or left == right
+
+
+def _repeated(parts: list[str]) -> str:
+    """The last part if it is the whole of what the others wrote or began to write, else ""."""
+    *before, last = [part for part in parts if not part.isspace()]
+    begun = "".join(before)
+    is_whole = _is_object(last) and (_same(begun, last) or ('"' in begun and last.startswith(begun)))
+    return last if is_whole else ""
 
 
 def _decode(text: str) -> tuple[Any, str]:
     try:
-        return msgspec.json.decode(text), ""
+        return decode_json(text), ""
     except msgspec.DecodeError as error:
         return None, str(error)
 
@@ -223,7 +302,11 @@ def _is_object(text: str) -> bool:
 
 
 def _same(left: str, right: str) -> bool:
-    if left == right:
-        return True
-    (one, fault), (other, other_fault) = _decode(left), _decode(right)
-    return not fault and not other_fault and bool(one == other)
+    return left == right or ((value := _canonical(left)) is not None and value == _canonical(right))
+
+
+def _canonical(text: str) -> bytes | None:
+    value, fault = _decode(text)
+    if isinstance(value, str):
+        value, fault = _decode(value)
+    return None if fault else msgspec.json.encode(value, order="sorted")

@@ -13,18 +13,30 @@ import msgspec
 from hotloop.errors import ContentFiltered, MalformedReply, ModelError, TransportError, TruncatedReply
 from hotloop.events import Event, ReasoningDelta, ReplyFinished, TextDelta
 from hotloop.models.assembler import CallAssembler
-from hotloop.models.faults import service_error
-from hotloop.models.frames import Delta, Frame, decode_frame, groq_ms, lenient_frame, model_of, usage_of
+from hotloop.models.faults import is_error, service_error
+from hotloop.models.frames import (
+    Delta,
+    Frame,
+    decode_frame,
+    decode_json,
+    groq_ms,
+    lenient_frame,
+    model_of,
+    usage_of,
+    whole_frame,
+)
 from hotloop.models.likeness import Likeness, likeness
 from hotloop.models.reply import Call, Reply
 from hotloop.models.sse import BETWEEN, EventSource, payloads
 
 _SAFE = frozenset({"stop", "tool_calls", "function_call"})
+_FAILED = frozenset({"error", "abort"})
 _DONE = b"[DONE]"
 _TIMINGS = ("prompt_ms", "predicted_ms")  # of llama.cpp
 _MANY = 2048  # bytes in one read from which chunks are read as runs
 _LESSONS = 8  # chunks that may be looked at for what the others are like
 _BLANK = b" \t\r\n\xef\xbb\xbf"
+_CUT = "The reply was cut off."
 
 
 class ChatStream:
@@ -37,7 +49,7 @@ class ChatStream:
     """
 
     __slots__ = (
-        "_blank",
+        "_by_message",
         "_calls",
         "_finish",
         "_lessons",
@@ -59,7 +71,6 @@ class ChatStream:
     def __init__(self, max_tokens: int | None = None) -> None:
         self._max_tokens = max_tokens
         self._source: EventSource | None = None
-        self._blank = b""
         self._plain: list[bytes] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -69,6 +80,7 @@ class ChatStream:
         self._usage: dict[str, Any] = {}
         self._server_ms: dict[str, float] = {}
         self._model: str | None = None
+        self._by_message = False
         self._like: Likeness | None = None
         self._lessons = _LESSONS
         self.tokens = 0
@@ -79,15 +91,12 @@ class ChatStream:
         """Take the next bytes of the body."""
         if self._source is None:
             if not self._plain:
-                data, self._blank = self._blank + data, b""
-                start = data.lstrip(_BLANK)[:1]
-                if not start:
-                    self._blank = data
-                    return []
-                if start not in b"{[":
+                data = data.lstrip(_BLANK)
+                if data and data[:1] not in b"{[<":
                     self._source = EventSource()
                     return self._read(self._source.feed(data))
-            self._plain.append(data)
+            if data:
+                self._plain.append(data)
             return []
         return self._read(self._source.feed(data))
 
@@ -95,9 +104,12 @@ class ChatStream:
         """The body has ended: decide whether the reply is complete and its calls may run."""
         events: list[Event] = []
         if self._source is not None:
+            sound = self.error is None
             self._chunks(payloads(self._source.close()), events)
+            if sound and isinstance(self.error, MalformedReply):
+                self.error = TransportError(_CUT)
         elif self._plain:
-            self._whole(b"".join(self._plain).lstrip(_BLANK), events)
+            self._whole(b"".join(self._plain), events)
         if self.error is None:
             self._end(events)
         return events
@@ -127,10 +139,14 @@ class ChatStream:
         while self._like is None and self._lessons and len(block) > _MANY:
             first, _, block = block.partition(BETWEEN)
             self._learn(first, events)
+            if self.done:
+                return events
         if self._like is not None and len(block) > _MANY:
             before, texts, block = self._like.texts(block)
             if before:
                 self._chunks(payloads(before), events)
+            if self.done:
+                return events
             if texts and self.error is None:
                 self.tokens += len(texts)
                 self._text += texts
@@ -151,12 +167,15 @@ class ChatStream:
         """Read chunks one by one; the straight way through is a chunk with nothing but text."""
         texts = self._text
         if chunks and chunks[-1] == _DONE:
-            self.done = True
+            self._stop()
             chunks.pop()
         for payload in chunks:
             try:
                 frame = decode_frame(payload)
-            except msgspec.DecodeError as fault:
+            except (msgspec.DecodeError, RecursionError) as fault:
+                if payload.strip() == _DONE:
+                    self._stop()
+                    break
                 self._oddity(payload, fault, events)
                 continue
             if self.error is not None:
@@ -171,34 +190,58 @@ class ChatStream:
                         self.tokens += 1
                         texts.append(text)
                         events.append(TextDelta(text))
-                    if delta.tool_calls is not None:
+                    if delta.tool_calls:
                         self._called(delta.tool_calls, events)
-                    elif text.__class__ is not str or delta.reasoning_content or delta.reasoning or delta.refusal:
+                    if (
+                        text.__class__ is not str
+                        or delta.reasoning_content
+                        or delta.reasoning
+                        or delta.function_call
+                        or delta.refusal
+                    ):
                         self._rare(delta, events)
-                elif choice.message is not None and not self.tokens:
+                elif choice.message is not None:
                     self._message(choice.message, events)
-                if choice.finish_reason is not None:
-                    self._finish = choice.finish_reason
+                if choice.finish_reason:
+                    self._finished(choice.finish_reason)
+            elif choices is None:
+                self._no_chunk(payload)
             if (frame.usage or frame.error or frame.x_groq or frame.timings) is not None:
                 self._extras(frame)
-            if self._model is None:
+            if self._model is None and choices:
                 self._model = model_of(payload)
 
+    def _stop(self) -> None:
+        """The service has said that it is finished: what it sends after that is no part of the reply."""
+        self.done = True
+        self._source = _Spent()
+
+    def _finished(self, reason: str) -> None:
+        """The first unsafe reason counts, and some servers write null as text."""
+        if reason != "null" and (self._finish is None or self._finish in _SAFE):
+            self._finish = reason
+
     def _message(self, message: Delta, events: list[Event]) -> None:
-        if isinstance(message.content, str) and message.content:
-            self.tokens += 1
-            self._text.append(message.content)
-            events.append(TextDelta(message.content))
-        if message.tool_calls:
-            self._called(message.tool_calls, events)
-        self._rare(message, events)
+        """A message in place of a delta: the whole reply; in later chunks all of its text so far, or more of it."""
+        if self.tokens and not self._by_message:
+            return  # the deltas once more
+        known = "".join(self._text)
+        if isinstance(message.content, str):
+            text = message.content.removeprefix(known)
+            self._text[:] = [known + text]
+            if text:
+                self.tokens += 1
+                events.append(TextDelta(text))
+        if not self._by_message:
+            self._called(message.tool_calls or [], events)
+            self._rare(message, events)
+        self._by_message = True
 
     def _rare(self, delta: Delta, events: list[Event]) -> None:
         """Everything in a delta but plain text and calls."""
-        reasoning = delta.reasoning_content or delta.reasoning
+        reasoning = delta.reasoning_content or delta.reasoning or ""
         if isinstance(delta.content, list):
-            for part in delta.content:
-                reasoning = self._part(part, events) or reasoning
+            reasoning += "".join([self._part(part, events) for part in delta.content])
         if reasoning:
             self.tokens += 1
             self._reasoning.append(reasoning)
@@ -227,19 +270,23 @@ class ChatStream:
             self._text.append(text)
             events.append(TextDelta(text))
         thinking = part.get("thinking")
-        if isinstance(thinking, list):
-            return "".join(str(piece.get("text", "")) for piece in thinking if isinstance(piece, dict))
-        return thinking if isinstance(thinking, str) else ""
+        pieces = (
+            [each.get("text") for each in thinking if isinstance(each, dict)]
+            if isinstance(thinking, list)
+            else [thinking]
+        )
+        return "".join(piece for piece in pieces if isinstance(piece, str))
 
     def _extras(self, frame: Frame) -> None:
-        if frame.error is not None and frame.error is not False:
+        if frame.error:
             self._fail(frame.error)
         if frame.usage is not None:
             self._count(frame.usage)
         if frame.x_groq is not None and isinstance(usage := frame.x_groq.get("usage"), dict):
             self._count(usage)
         if frame.timings:
-            self._server_ms |= {key: frame.timings[key] for key in _TIMINGS if key in frame.timings}
+            times = {key: frame.timings.get(key) for key in _TIMINGS}
+            self._server_ms |= {key: value for key, value in times.items() if isinstance(value, int | float)}
         if frame.x_groq and frame.x_groq.get("error"):
             self._fail(frame.x_groq["error"])
 
@@ -251,45 +298,49 @@ class ChatStream:
 
     def _fail(self, error: Any) -> None:
         body = error if isinstance(error, dict) else {"message": str(error)}
-        self.error = service_error(500, {}, body)
+        self.error = service_error(200, {}, body)
+
+    def _no_chunk(self, payload: bytes) -> None:
+        """An object without choices: an error that nothing is wrapped around, or of no interest."""
+        try:
+            value = decode_json(payload)
+        except msgspec.DecodeError:
+            return
+        if is_error(value):
+            self._fail(value)
 
     def _oddity(self, payload: bytes, fault: Exception, events: list[Event]) -> None:
-        """A payload that is no usual chunk: the end mark, an empty one, one with odd types, or one that is no JSON."""
+        """A payload that is no usual chunk: an empty one, one with odd types, or one that is no JSON."""
         text = payload.strip()
-        if text == _DONE:
-            self.done = True
-        if text in (b"", b"null", _DONE) or self.error is not None:
+        if text in (b"", b"null") or self.error is not None:
             return
         try:
-            frame = lenient_frame(msgspec.json.decode(text))
-        except msgspec.DecodeError:
+            usual = msgspec.json.encode(lenient_frame(decode_json(text)))
+        except (msgspec.DecodeError, RecursionError):
             lines = text.split(b"\n")
             if len(lines) > 1:  # events that were not kept apart by blank lines
                 self._chunks(lines, events)
             elif self._finish is None:
                 self.error = MalformedReply(f"The service sent a chunk that is not JSON ({fault}): {text[:80]!r}.")
         else:
-            self._chunks([msgspec.json.encode(frame)], events)
+            self._chunks([usual], events)
 
     def _whole(self, body: bytes, events: list[Event]) -> None:
         """A reply that came as one JSON body."""
         try:
-            value = msgspec.json.decode(body)
+            value = decode_json(body)
         except msgspec.DecodeError as fault:
-            cut = "truncated" in str(fault)
-            self.error = (TransportError if cut else MalformedReply)(
-                "The reply was cut off." if cut else f"The service sent a body that is not JSON: {body[:80]!r}."
-            )
+            cut = "truncated" in str(fault) or f"(byte {len(body)})" in str(fault)
+            no_json = MalformedReply(f"The service sent a body that is not JSON: {body[:80]!r}.")
+            self.error = TransportError(_CUT) if cut else no_json
             return
-        if isinstance(value, list) and value:
-            value = value[0]
-        if not isinstance(value, dict) or not (value.get("choices") or value.get("error")):
+        frame = whole_frame(value)
+        if frame.get("choices") or frame.get("error"):
+            self._chunks([msgspec.json.encode(frame)], events)
+        elif is_error(value):
+            self._fail(value)
+        else:
             self.error = MalformedReply(f"The service sent JSON that is no chat completion: {body[:80]!r}.")
-            return
-        for choice in value.get("choices") or ():
-            if isinstance(choice, dict) and choice.get("finish_reason") is None:
-                choice["finish_reason"] = "stop"
-        self._chunks([msgspec.json.encode(lenient_frame(value))], events)
 
     def _end(self, events: list[Event]) -> None:
         called = self._calls is not None and len(self._calls) > 0
@@ -297,6 +348,8 @@ class ChatStream:
             self.error = TransportError("The reply ended before the service said that it was complete.")
         elif self._finish == "content_filter":
             self.error = ContentFiltered("The service's content filter withheld the reply.")
+        elif self._finish in _FAILED:
+            self._fail(f"it ended the reply with {self._finish!r}")
         elif called and (self._finish == "length" or self._capped()):
             self.error = TruncatedReply("The reply hit its token cap inside a tool call. Raise max_tokens.")
         elif called and self._finish not in _SAFE:
@@ -313,3 +366,13 @@ class ChatStream:
     def _capped(self) -> bool:
         written = self._usage.get("completion_tokens")
         return self._max_tokens is not None and isinstance(written, int) and written >= self._max_tokens
+
+
+class _Spent(EventSource):
+    """What comes after the end."""
+
+    def feed(self, data: bytes) -> bytes:
+        return b""
+
+    def close(self) -> bytes:
+        return b""

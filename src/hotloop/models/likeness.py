@@ -49,6 +49,8 @@ def likeness(event: bytes, text: str) -> Likeness | None:
     """The likeness of an event whose one effect was this text; None if the text is not plain to see in it."""
     for field in (b'"content":', b'"content": '):
         value = field + msgspec.json.encode(text)
+        if b'"message"' in event:
+            return None  # its text may be all of the text so far
         if event.startswith(b"data: ") and event.count(b'"content"') == event.count(value) == 1 and b"\n" not in event:
             start = event.index(value)
             return Likeness(event[: start + len(field) + 1], event[start + len(value) - 1 :])

@@ -59,4 +59,4 @@ class RequestTemplate:
             tail += b',"tool_choice":"none"'
         if cap := max_tokens or self.max_tokens:
             tail += b",%b:%d" % (self._tokens_key, cap)
-        return b"%b%b%b}" % (self._prefix if tools else self._bare, messages, tail)
+        return b"".join((self._prefix if tools else self._bare, messages, tail, b"}"))

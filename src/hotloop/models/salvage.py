@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hotloop.models.reply import Call, Reply, Usage
+from hotloop.models.reply import Call, Reply
+from hotloop.trace.ledger import Usage
 
 _TAGGED = re.compile(r"(?:<function[=(]\s*)?([\w.-]+)\s*[=>)]*\s*(\{.*?\})\s*</function>", re.DOTALL)
 _FENCE = re.compile(r"^\s*(?:<tool_call>|```(?:json)?)\s*(.*?)\s*(?:</tool_call>|```)?\s*$", re.DOTALL)

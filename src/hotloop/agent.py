@@ -18,6 +18,7 @@ from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.events import Event, RunFinished
+from hotloop.limit import stop
 from hotloop.models.client import Client, Emit
 from hotloop.models.dialects import dialect_of
 from hotloop.models.http import HttpTransport
@@ -30,7 +31,7 @@ from hotloop.tools.executor import Executor, Policy
 from hotloop.tools.tool import Tool, tool
 from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.trace import Trace
-from hotloop.units import clock
+from hotloop.units import clock, ms
 
 if TYPE_CHECKING:
     from hotloop.config.spec import AgentSpec
@@ -194,7 +195,7 @@ class Agent:
         try:
             reply = await loop.run(program, conversation, prompt, ledger, emit)
         except HotloopError as error:
-            error.trace = trace
+            error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
             raise
         finally:
             ledger.close()
@@ -219,9 +220,7 @@ class Agent:
                     yield event
             yield RunFinished(await task)
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
+            await stop([task])
 
 
 class Session:

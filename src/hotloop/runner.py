@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import threading
+import weakref
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -23,9 +23,21 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("run_sync() was called from async code; write `await agent.run(...)` there.")
 
 
+class _Owned:
+    """A runner that is closed, and its connections with it, when its thread ends or the process does."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+        weakref.finalize(self, _close, self.runner)
+
+
 def _runner() -> asyncio.Runner:
-    runner: asyncio.Runner | None = getattr(_here, "runner", None)
-    if runner is None:
-        runner = _here.runner = asyncio.Runner()
-        atexit.register(runner.close)
-    return runner
+    owned: _Owned | None = getattr(_here, "owned", None)
+    if owned is None:
+        owned = _here.owned = _Owned()
+    return owned.runner
+
+
+def _close(runner: asyncio.Runner) -> None:
+    if not runner.get_loop().is_running():  # it still is when the process ends under a daemon thread
+        runner.close()

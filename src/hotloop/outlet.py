@@ -22,7 +22,7 @@ class Outlet:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None
         self._held: Throttle | None = None
         self._ended = False
         self._loop = asyncio.get_running_loop()
@@ -40,14 +40,14 @@ class Outlet:
         self._ended = True
         self._wake()
 
-    async def wait(self) -> bool:
-        """Wait until events are there; False once there will be no more."""
-        while not self._events:
-            if self._ended:
-                return False
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        return True
+    def wait(self) -> asyncio.Future[bool]:
+        """Await it until events are there; its result is False once there will be no more."""
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        if self._events or self._ended:
+            waiter.set_result(bool(self._events))
+        else:
+            self._waiter = waiter
+        return waiter
 
     def take(self) -> list[Event]:
         """All events that are waiting."""
@@ -60,4 +60,4 @@ class Outlet:
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            waiter.set_result(bool(self._events))

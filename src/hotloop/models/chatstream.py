@@ -89,6 +89,8 @@ class ChatStream:
 
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes of the body."""
+        if self.done:
+            return []
         if self._source is None:
             if not self._plain:
                 data = data.lstrip(_BLANK)
@@ -98,12 +100,16 @@ class ChatStream:
             if data:
                 self._plain.append(data)
             return []
+        if self._source.is_one(data):
+            events: list[Event] = []
+            self._chunks([data[6:-2]], events)
+            return events
         return self._read(self._source.feed(data))
 
     def close(self) -> list[Event]:
         """The body has ended: decide whether the reply is complete and its calls may run."""
         events: list[Event] = []
-        if self._source is not None:
+        if self._source is not None and not self.done:
             sound = self.error is None
             self._chunks(payloads(self._source.close()), events)
             if sound and isinstance(self.error, MalformedReply):
@@ -134,26 +140,28 @@ class ChatStream:
         return self.tokens > 0
 
     def _read(self, block: bytes) -> list[Event]:
-        """Read whole events: runs of like chunks at once, others one by one."""
+        """Read whole events: many at once where they are alike, others one by one."""
         events: list[Event] = []
-        while self._like is None and self._lessons and len(block) > _MANY:
-            first, _, block = block.partition(BETWEEN)
-            self._learn(first, events)
-            if self.done:
-                return events
-        if self._like is not None and len(block) > _MANY:
-            before, texts, block = self._like.texts(block)
-            if before:
-                self._chunks(payloads(before), events)
-            if self.done:
-                return events
-            if texts and self.error is None:
-                self.tokens += len(texts)
-                self._text += texts
-                events += map(TextDelta, texts)
+        if len(block) > _MANY:
+            block = self._runs(block, events)
         if block:
             self._chunks(payloads(block), events)
         return events
+
+    def _runs(self, block: bytes, events: list[Event]) -> bytes:
+        """Read a run of like chunks and what comes before it; returns what is left to read."""
+        while self._like is None and self._lessons and len(block) > _MANY and not self.done:
+            first, _, block = block.partition(BETWEEN)
+            self._learn(first, events)
+        if self._like is not None and not self.done:
+            before, texts, block = self._like.texts(block)
+            if before:
+                self._chunks(payloads(before), events)
+            if texts and not self.done and self.error is None:
+                self.tokens += len(texts)
+                self._text += texts
+                events += map(TextDelta, texts)
+        return b"" if self.done else block
 
     def _learn(self, event: bytes, events: list[Event]) -> None:
         self._lessons -= 1
@@ -167,14 +175,14 @@ class ChatStream:
         """Read chunks one by one; the straight way through is a chunk with nothing but text."""
         texts = self._text
         if chunks and chunks[-1] == _DONE:
-            self._stop()
+            self.done = True
             chunks.pop()
         for payload in chunks:
             try:
                 frame = decode_frame(payload)
             except (msgspec.DecodeError, RecursionError) as fault:
                 if payload.strip() == _DONE:
-                    self._stop()
+                    self.done = True
                     break
                 self._oddity(payload, fault, events)
                 continue
@@ -193,7 +201,7 @@ class ChatStream:
                     if delta.tool_calls:
                         self._called(delta.tool_calls, events)
                     if (
-                        text.__class__ is not str
+                        text.__class__ is list
                         or delta.reasoning_content
                         or delta.reasoning
                         or delta.function_call
@@ -210,11 +218,6 @@ class ChatStream:
                 self._extras(frame)
             if self._model is None and choices:
                 self._model = model_of(payload)
-
-    def _stop(self) -> None:
-        """The service has said that it is finished: what it sends after that is no part of the reply."""
-        self.done = True
-        self._source = _Spent()
 
     def _finished(self, reason: str) -> None:
         """The first unsafe reason counts, and some servers write null as text."""
@@ -366,13 +369,3 @@ class ChatStream:
     def _capped(self) -> bool:
         written = self._usage.get("completion_tokens")
         return self._max_tokens is not None and isinstance(written, int) and written >= self._max_tokens
-
-
-class _Spent(EventSource):
-    """What comes after the end."""
-
-    def feed(self, data: bytes) -> bytes:
-        return b""
-
-    def close(self) -> bytes:
-        return b""

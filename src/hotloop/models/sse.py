@@ -19,6 +19,17 @@ class EventSource:
         self._tail = bytearray()
         self._cr = False
 
+    def is_one(self, data: bytes) -> bool:
+        """True if these bytes are one whole event of one plain line: `data: ...`, as a token in a read of its own."""
+        return (
+            data.endswith(BETWEEN)
+            and data.startswith(b"data: ")
+            and data.count(b"\n") == 2
+            and b"\r" not in data
+            and not self._tail
+            and not self._cr
+        )
+
     def feed(self, data: bytes) -> bytes:
         """The events that these bytes complete, with a blank line between them and LF line ends; b"" if none."""
         if self._cr or b"\r" in data:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from hotloop.errors import ConfigError
+
 _encode = msgspec.json.encode
 
 
@@ -67,6 +69,13 @@ class Conversation:
         self._append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def _append(self, message: dict[str, Any]) -> None:
+        try:
+            encoded = _encode(message)
+        except UnicodeEncodeError as fault:
+            odd = fault.object[fault.start]
+            raise ConfigError(
+                f"The text has {odd!r}, which is no character; decode its bytes in their encoding."
+            ) from None
         if self.messages:
             self.messages += b","
-        self.messages += _encode(message)
+        self.messages += encoded

@@ -81,7 +81,7 @@ def test_what_was_put_before_the_end_is_still_read():
 def test_a_cancelled_reader_can_be_followed_by_another():
     async def main():
         outlet = Outlet()
-        reader = asyncio.create_task(outlet.wait())
+        reader = asyncio.ensure_future(outlet.wait())
         await asyncio.sleep(0)
         reader.cancel()
         await asyncio.wait({reader})

@@ -29,6 +29,8 @@ class Outlet:
 
     def put(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
         """Take these events; pause `throttle` if too many are waiting."""
+        if not events:
+            return
         self._events += events
         if len(self._events) > _HIGH and throttle is not None and throttle is not self._held:
             self._held = throttle

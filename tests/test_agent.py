@@ -127,12 +127,12 @@ def test_plain_functions_become_tools():
 
 
 def test_a_declared_agent_is_the_same_agent(tmp_path: Path):
-    (tmp_path / "orders.py").write_text(
+    (tmp_path / "declared_orders.py").write_text(
         "async def status(order_id: str) -> str:\n    'Status of an order.'\n    return 'shipped'\n"
     )
     (tmp_path / "agent.yaml").write_text(
         "inference: {endpoint: 'http://localhost:1/v1', model: m, temperature: 0.0, max_tokens: 64}\n"
-        "tools: {use: ['orders:status'], parallel: false}\nbudget: {total: 1.5s}\nname: orders\n"
+        "tools: {use: ['declared_orders:status'], parallel: false}\nbudget: {total: 1.5s}\nname: orders\n"
     )
     agent = Agent.from_yaml(tmp_path / "agent.yaml")
     assert (agent.name, [each.name for each in agent.tools]) == ("orders", ["status"])
@@ -367,16 +367,18 @@ SCRIPT = [
 ]
 
 
-def watched(**options) -> tuple[Agent, Watched]:
-    transport = Watched(ScriptedModel(list(SCRIPT), ttft=0.02, tpot=0.001))
+def watched(pace=(0.02, 0.001), **options) -> tuple[Agent, Watched]:
+    transport = Watched(ScriptedModel(list(SCRIPT), ttft=pace[0], tpot=pace[1]))
     return Agent(model="m", endpoint=transport, tools=[look_up, stubborn], **options), transport
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 550), st.integers(0, 6), st.sampled_from([1, 2, 8]))
-def test_a_run_that_is_cancelled_at_any_moment_is_gone(ms, steps, places):
+@given(
+    st.integers(0, 550), st.integers(0, 40), st.sampled_from([1, 2, 8]), st.sampled_from([(0.02, 0.001), (0.0, 0.0)])
+)
+def test_a_run_that_is_cancelled_at_any_moment_is_gone(ms, steps, places, pace):
     async def main():
-        agent, transport = watched(max_parallel=places)
+        agent, transport = watched(pace, max_parallel=places)
         task = asyncio.create_task(agent.run("go"))
         await asyncio.sleep(ms / 1000)
         for _ in range(steps):

@@ -28,10 +28,10 @@ def text(content: Any, **more: Any) -> bytes:
     return chunk({"content": content}, **more)
 
 
-def item(arguments: Any = None, name: Any = None, id: Any = None, index: Any = None, **more: Any) -> dict[str, Any]:
-    """One item of `tool_calls`, without what is None."""
-    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
-    labels = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
+def item(arguments: Any = ..., name: Any = ..., id: Any = ..., index: Any = ..., **more: Any) -> dict[str, Any]:
+    """One item of `tool_calls` with what is given."""
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not ...}
+    labels = {key: value for key, value in (("index", index), ("id", id)) if value is not ...}
     return labels | {"type": "function", "function": function} | more
 
 

@@ -40,6 +40,7 @@ class _Slot:
         "_quoted",
         "_scanned",
         "_skip",
+        "doubtful",
         "extra",
         "full",
         "id",
@@ -59,7 +60,7 @@ class _Slot:
         self.full: str | None = None
         self.extra: dict[str, Any] = {}
         self.sealed: str | None = None
-        self.whole = self.renamed = False
+        self.whole = self.renamed = self.doubtful = False
         self._scanned = self._depth = 0
         self._marked = self._quoted = self._skip = False
 
@@ -160,6 +161,8 @@ class CallAssembler:
             if not slot.name:
                 self.fault = self.fault or "it has arguments for a call that was never named"
                 continue
+            if slot.doubtful and not slot.begun:
+                self.fault = _MIXED
             arguments = slot.arguments()
             if slot.sealed is None:
                 events.append(CallSealed(slot.number, slot.name, arguments))
@@ -182,9 +185,12 @@ class CallAssembler:
 
     def _settle(self, slot: _Slot, index: int | None) -> None:
         """The index of a call's first arguments is that of the rest: some servers give its head another."""
-        if index is not None:
-            slot.index = index
-            self._places["", index] = slot
+        if index is None:
+            return
+        if index != slot.index and slot.index is not None and self._places.get(("", slot.index)) is slot:
+            del self._places["", slot.index]
+        slot.index = index
+        self._places["", index] = slot
 
     def _route(self, new: _Fragment, events: list[Event]) -> _Slot:
         slot = self._by_id(new) if new.id else self._by_index(new)
@@ -211,9 +217,14 @@ class CallAssembler:
         if new.index is None or current is None:
             return current
         slot = self._places.get(("", new.index))
-        if slot is not None:
-            return current if _is_over(slot, new) and _awaits(current, new) else slot
-        return None if new.name or current.closed() else current
+        if slot is None:
+            return None if new.name or current.closed() else current
+        if not (new.text.strip() and _awaits(current, new) and slot.closed()):
+            return slot
+        if _same(slot.arguments(), new.text):  # the same once more, or the same for another call
+            current.doubtful = True
+            return slot
+        return current  # some servers give the arguments of all calls one index
 
     def _open(self, new: _Fragment, events: list[Event]) -> _Slot:
         if self._slots:
@@ -258,11 +269,6 @@ def _goes_on(current: _Slot, new: _Fragment) -> bool:
     return unnamed and _agree(new.index, current.index) and not current.closed()
 
 
-def _is_over(slot: _Slot, new: _Fragment) -> bool:
-    """True if these arguments cannot belong to the slot any more: some servers give all arguments one index."""
-    return slot.closed() and bool(new.text.strip()) and not _same(slot.arguments(), new.text)
-
-
 def _awaits(current: _Slot, new: _Fragment) -> bool:
     return bool(current.name) and not current.begun and new.name in ("", current.name)
 
@@ -284,7 +290,9 @@ def _agree(left: int | None, right: int | None) -> bool:
 
 def _repeated(parts: list[str]) -> str:
     """The last part if it is the whole of what the others wrote or began to write, else ""."""
-    *before, last = [part for part in parts if not part.isspace()]
+    *before, last = parts
+    while before and last.isspace():
+        *before, last = before
     begun = "".join(before)
     is_whole = _is_object(last) and (_same(begun, last) or ('"' in begun and last.startswith(begun)))
     return last if is_whole else ""

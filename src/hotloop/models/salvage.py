@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
+from hotloop.models.frames import decode_json
 from hotloop.models.reply import Call, Reply
 from hotloop.trace.ledger import Usage
 
-_TAGGED = re.compile(r"(?:<function[=(]\s*)?([\w.-]+)\s*[=>)]*\s*(\{.*?\})\s*</function>", re.DOTALL)
-_FENCE = re.compile(r"^\s*(?:<tool_call>|```(?:json)?)\s*(.*?)\s*(?:</tool_call>|```)?\s*$", re.DOTALL)
+_END = "</function>"
+_NAME = re.compile(r"[\w.-]+")
+_FENCES = (("```json", "```"), ("```", "```"), ("<tool_call>", "</tool_call>"))
 
 
 def salvage(text: str, tool_names: frozenset[str]) -> Reply | None:
@@ -19,28 +21,37 @@ def salvage(text: str, tool_names: frozenset[str]) -> Reply | None:
 
     None if it is neither. Nothing is repaired: arguments are taken as they stand, and still meet the tool's schema.
     """
-    if not text.strip():
-        return None
     calls = _tagged(text, tool_names) or _listed(text, tool_names)
     if calls:
         return Reply("", calls, "tool_calls", Usage(), salvaged=True)
-    if "{" in text or "<function" in text:
+    if not text.strip() or "{" in text or "<function" in text:
         return None
     return Reply(text.strip(), [], "stop", Usage(), salvaged=True)
 
 
 def _tagged(text: str, tool_names: frozenset[str]) -> list[Call]:
-    """`name{json}</function>` and `<function=name={json}</function>`."""
-    found = _TAGGED.findall(text)
-    calls = [Call(name, arguments) for name, arguments in found if name in tool_names and _is_object(arguments)]
-    return calls if len(calls) == len(found) else []
+    """`name{json}</function>` and `<function=name={json}</function>`, any number of them."""
+    written = [_named(part) for part in text.split(_END)[:-1]]
+    calls = [Call(name, arguments) for name, arguments in written if name in tool_names and _is_object(arguments)]
+    return calls if len(calls) == len(written) else []
+
+
+def _named(part: str) -> tuple[str, str]:
+    """The last name before the first brace, and everything from that brace on."""
+    before, brace, after = part.partition("{")
+    words = _NAME.findall(before.rstrip("=>) \t\n"))
+    return (words[-1] if words else "", (brace + after).strip())
 
 
 def _listed(text: str, tool_names: frozenset[str]) -> list[Call]:
     """A JSON call or list of calls, fenced or bare."""
-    fenced = _FENCE.match(text)
+    bare = text.strip()
+    for opening, closing in _FENCES:
+        if bare.startswith(opening):
+            bare = bare.removeprefix(opening).removesuffix(closing)
+            break
     try:
-        value = msgspec.json.decode(fenced[1] if fenced else text)
+        value = decode_json(bare)
     except msgspec.DecodeError:
         return []
     items = value if isinstance(value, list) else [value]
@@ -51,15 +62,14 @@ def _listed(text: str, tool_names: frozenset[str]) -> list[Call]:
 def _call(item: Any, tool_names: frozenset[str]) -> Call | None:
     if not isinstance(item, dict):
         return None
-    item = item.get("function") if isinstance(item.get("function"), dict) else item
-    name = item.get("name")
-    arguments = item.get("arguments", item.get("parameters", {}))
+    item = item["function"] if isinstance(item.get("function"), dict) else item
+    name, arguments = item.get("name"), item.get("arguments", item.get("parameters", {}))
     text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    return Call(name, text) if name in tool_names and _is_object(text) else None
+    return Call(name, text) if isinstance(name, str) and name in tool_names and _is_object(text) else None
 
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(msgspec.json.decode(text), dict)
+        return isinstance(decode_json(text), dict)
     except msgspec.DecodeError:
         return False

@@ -522,7 +522,6 @@ def test_run_sync_in_async_code_says_what_to_write():
         asyncio.run(main())
 
 
-@pytest.mark.xfail(run=False, reason="HttpTransport keeps the connections of one event loop at a time")
 def test_run_sync_from_many_threads_at_once():
     def echo(request):
         return request["messages"][-1]["content"]

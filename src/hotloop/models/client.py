@@ -193,7 +193,8 @@ def _mark(exchange: Exchange, ledger: Ledger) -> None:
     if exchange.sent_at:
         ledger.mark_at("connect", exchange.sent_at, "opened" if exchange.connected else "kept")
         ledger.mark_at("prefill", exchange.first or ledger.clock())
-        ledger.mark_at("decode", exchange.last)
+        if exchange.first:
+            ledger.mark("decode")  # up to the reply's end: its last bytes, or the silence that broke it
     else:
         ledger.mark("connect", "failed")
 

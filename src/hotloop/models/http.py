@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
 
 import httptools
 
@@ -24,7 +25,10 @@ _LINGER = 1.0  # seconds for a body to end after the service has said that the r
 
 
 class HttpTransport:
-    """Connections to one URL. `headers` go with every request; `tls` replaces the default TLS settings."""
+    """Connections to one URL. `headers` go with every request; `tls` replaces the default TLS settings.
+
+    Connections belong to the event loop that opened them; loops in several threads may share a transport.
+    """
 
     def __init__(
         self,
@@ -35,19 +39,55 @@ class HttpTransport:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.target = parse_target(url)
-        self._proxy = proxy_for(self.target)
-        self._tls = tls
-        self._connect_timeout = connect_timeout
+        self.proxy = proxy_for(self.target)
+        self.tls = tls
+        self.connect_timeout = connect_timeout
+        self.head = _request_head(self.target, headers or {}, self.proxy)
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+        self._pool: _Pool | None = None
+
+    def send(self, body: bytes, receiver: Receiver) -> Coroutine[Any, Any, None]:
+        """See `Transport.send`."""
+        return self._here().send(body, receiver)
+
+    async def warm(self, connections: int = 1) -> None:
+        """Open connections ahead, and keep so many open: one that the server closes is replaced."""
+        await self._here().warm(connections)
+
+    async def aclose(self) -> None:
+        """Close all connections of this event loop, those in use included; they are closed when this returns."""
+        await self._here().aclose()
+
+    def _here(self) -> _Pool:
+        loop, pool = asyncio.get_running_loop(), self._pool
+        if pool is None or pool.loop is not loop:
+            pool = self._pools.get(loop) or self._open_pool(loop)
+            self._pool = pool
+        return pool
+
+    def _open_pool(self, loop: asyncio.AbstractEventLoop) -> _Pool:
+        for other in list(self._pools):
+            if other.is_closed():
+                self._pools.pop(other, None)
+        return self._pools.setdefault(loop, _Pool(self, loop))
+
+
+class _Pool:
+    """The connections of one event loop."""
+
+    def __init__(self, transport: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.target = transport.target
+        self._transport = transport
+        self._proxy = transport.proxy
+        self._head = transport.head
         self._idle: list[_Connection] = []
         self._spares = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._closer: AsyncGenerator[None] | None = None
         self._opening: set[asyncio.Task[None]] = set()
         self._live: set[_Connection] = set()
-        self._head = _request_head(self.target, headers or {}, self._proxy)
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
-        """See `Transport.send`."""
         request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
         connection = self._take()
         if connection is not None:
@@ -59,24 +99,20 @@ class HttpTransport:
         return await connection.exchange(request, receiver, True)
 
     async def warm(self, connections: int = 1) -> None:
-        """Open connections ahead, and keep so many open: one that the server closes is replaced."""
-        self._bind()
         self._spares = max(self._spares, connections)
         missing = connections - len(self._idle)
         for connection in await asyncio.gather(*(self._connect() for _ in range(missing))):
             self._give_back(connection)
 
     async def aclose(self) -> None:
-        """Close all connections, those in use included; they are closed when this returns."""
         self._spares = 0
         for task in self._opening:
             task.cancel()
         closer, self._closer = self._closer, None
-        if closer is not None and self._loop is asyncio.get_running_loop():
+        if closer is not None:
             await closer.aclose()
 
     def _take(self) -> _Connection | None:
-        self._bind()
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
@@ -94,8 +130,8 @@ class HttpTransport:
         if connection not in self._idle:
             return
         self._idle.remove(connection)
-        if len(self._idle) < self._spares and self._loop is not None and not self._loop.is_closed():
-            task = self._loop.create_task(self._reopen())
+        if len(self._idle) < self._spares and not self.loop.is_closed():
+            task = self.loop.create_task(self._reopen())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
@@ -104,13 +140,6 @@ class HttpTransport:
             self._give_back(await self._connect())
         except ConnectError:
             self._spares = 0  # the next request will say what is wrong
-
-    def _bind(self) -> None:
-        """Connections belong to one event loop: on another one, start anew."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._idle, self._live, self._opening = loop, [], set(), set()
-            self._closer = None
 
     async def _keep_until_closed(self) -> AsyncGenerator[None]:
         """Closes everything when the transport is closed, or when its event loop shuts down its generators."""
@@ -124,15 +153,16 @@ class HttpTransport:
             await asyncio.gather(*(connection.gone for connection in live))
 
     async def _connect(self) -> _Connection:
-        assert self._loop is not None
         if self._closer is None:
             self._closer = self._keep_until_closed()
             await anext(self._closer)
         try:
-            async with asyncio.timeout(self._connect_timeout):
-                connection = await self._open(self._loop)
+            async with asyncio.timeout(self._transport.connect_timeout):
+                connection = await self._open(self.loop)
         except TimeoutError:
-            raise ConnectError(f"No connection to {_where(self)} within {self._connect_timeout:g} s.") from None
+            raise ConnectError(
+                f"No connection to {_where(self)} within {self._transport.connect_timeout:g} s."
+            ) from None
         except OSError as fault:
             raise ConnectError(_connect_fault(fault, self)) from fault
         return connection
@@ -145,7 +175,7 @@ class HttpTransport:
 
         if target.unix:
             return (await loop.create_unix_connection(factory, target.unix))[1]
-        tls = (self._tls or _default_tls()) if target.tls else None
+        tls = (self._transport.tls or _default_tls()) if target.tls else None
         if proxy is None:
             name = target.host if tls else None
             return (await loop.create_connection(factory, target.host, target.port, ssl=tls, server_hostname=name))[1]
@@ -171,7 +201,7 @@ class _Stale(Exception):
 class _Connection(asyncio.Protocol):
     """One kept-alive connection; the callbacks named `on_*` are httptools'."""
 
-    def __init__(self, pool: HttpTransport) -> None:
+    def __init__(self, pool: _Pool) -> None:
         self._pool = pool
         self._parts: list[bytes] = []
         self.on_body = self._parts.append
@@ -344,12 +374,12 @@ def _default_tls() -> ssl.SSLContext:
     return _tls_context
 
 
-def _where(pool: HttpTransport) -> str:
+def _where(pool: _Pool) -> str:
     target = pool.target
     return target.unix or f"{target.host}:{target.port}"
 
 
-def _connect_fault(fault: OSError, pool: HttpTransport) -> str:
+def _connect_fault(fault: OSError, pool: _Pool) -> str:
     where, through = _where(pool), f" (through the proxy {pool._proxy.host})" if pool._proxy else ""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"The certificate of {where} is not trusted: {fault.verify_message}. Set SSL_CERT_FILE to its authority."

@@ -13,15 +13,13 @@ import ssl
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
-import httptools
-
-from hotloop.errors import ConfigError, ConnectError, TransportError
+from hotloop.errors import ConfigError, ConnectError
+from hotloop.models.connection import Connection, Stale
 from hotloop.models.proxy import Proxy, Tunnel, proxy_for
 from hotloop.models.target import Target, parse_target
 from hotloop.models.transport import Receiver
 
 _IDLE_LIMIT = 256  # connections kept; more are closed when their reply has ended
-_LINGER = 1.0  # seconds for a body to end after the service has said that the reply is complete
 
 
 class HttpTransport:
@@ -78,14 +76,15 @@ class _Pool:
     def __init__(self, transport: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.target = transport.target
+        self.where = self.target.unix or f"{self.target.host}:{self.target.port}"
         self._transport = transport
         self._proxy = transport.proxy
         self._head = transport.head
-        self._idle: list[_Connection] = []
+        self._idle: list[Connection] = []
         self._spares = 0
         self._closer: AsyncGenerator[None] | None = None
         self._opening: set[asyncio.Task[None]] = set()
-        self._live: set[_Connection] = set()
+        self._live: set[Connection] = set()
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
         request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
@@ -93,7 +92,7 @@ class _Pool:
         if connection is not None:
             try:
                 return await connection.exchange(request, receiver, False)
-            except _Stale:
+            except Stale:
                 pass
         connection = await self._connect()
         return await connection.exchange(request, receiver, True)
@@ -102,7 +101,7 @@ class _Pool:
         self._spares = max(self._spares, connections)
         missing = connections - len(self._idle)
         for connection in await asyncio.gather(*(self._connect() for _ in range(missing))):
-            self._give_back(connection)
+            self.free(connection)
 
     async def aclose(self) -> None:
         self._spares = 0
@@ -112,20 +111,26 @@ class _Pool:
         if closer is not None:
             await closer.aclose()
 
-    def _take(self) -> _Connection | None:
+    def _take(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
                 return connection
         return None
 
-    def _give_back(self, connection: _Connection) -> None:
+    def free(self, connection: Connection) -> None:
+        """See `Pool.free`."""
         if connection.usable and len(self._idle) < _IDLE_LIMIT and self._closer is not None:
             self._idle.append(connection)
         else:
             connection.abort()
 
-    def _lost(self, connection: _Connection) -> None:
+    def opened(self, connection: Connection) -> None:
+        """See `Pool.opened`."""
+        self._live.add(connection)
+
+    def lost(self, connection: Connection) -> None:
+        """See `Pool.lost`."""
         self._live.discard(connection)
         if connection not in self._idle:
             return
@@ -137,7 +142,7 @@ class _Pool:
 
     async def _reopen(self) -> None:
         try:
-            self._give_back(await self._connect())
+            self.free(await self._connect())
         except ConnectError:
             self._spares = 0  # the next request will say what is wrong
 
@@ -152,7 +157,7 @@ class _Pool:
                 connection.abort()
             await asyncio.gather(*(connection.gone for connection in live))
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self) -> Connection:
         if self._closer is None:
             self._closer = self._keep_until_closed()
             await anext(self._closer)
@@ -160,18 +165,16 @@ class _Pool:
             async with asyncio.timeout(self._transport.connect_timeout):
                 connection = await self._open(self.loop)
         except TimeoutError:
-            raise ConnectError(
-                f"No connection to {_where(self)} within {self._transport.connect_timeout:g} s."
-            ) from None
+            raise ConnectError(f"No connection to {self.where} within {self._transport.connect_timeout:g} s.") from None
         except OSError as fault:
             raise ConnectError(_connect_fault(fault, self)) from fault
         return connection
 
-    async def _open(self, loop: asyncio.AbstractEventLoop) -> _Connection:
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> Connection:
         target, proxy = self.target, self._proxy
 
-        def factory() -> _Connection:
-            return _Connection(self)
+        def factory() -> Connection:
+            return Connection(self)
 
         if target.unix:
             return (await loop.create_unix_connection(factory, target.unix))[1]
@@ -194,154 +197,6 @@ class _Pool:
         return connection
 
 
-class _Stale(Exception):
-    """A kept-alive connection turned out to be closed before any byte of the reply."""
-
-
-class _Connection(asyncio.Protocol):
-    """One kept-alive connection; the callbacks named `on_*` are httptools'."""
-
-    def __init__(self, pool: _Pool) -> None:
-        self._pool = pool
-        self._parts: list[bytes] = []
-        self.on_body = self._parts.append
-        self._receiver: Receiver | None = None
-        self._ended: asyncio.Future[None] | None = None
-        self._fresh = True
-        self._unsent = False
-        self._linger: asyncio.TimerHandle | None = None
-        self.usable = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self.usable:
-            return  # told by the transport and by the tunnel
-        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
-        self._loop = asyncio.get_running_loop()
-        self.gone: asyncio.Future[None] = self._loop.create_future()
-        self.usable = True
-        self._reset()
-        self._parser = httptools.HttpResponseParser(self)
-        self._pool._live.add(self)
-
-    async def exchange(self, request: bytes, receiver: Receiver, fresh: bool) -> None:
-        self._receiver, self._fresh = receiver, fresh
-        self._ended = self._loop.create_future()
-        self._unsent = True
-        self.transport.write(request)
-        self._sent()
-        try:
-            await self._ended
-        except asyncio.CancelledError:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        self.usable = False
-        self.transport.abort()
-
-    def pause(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.pause_reading()
-
-    def resume(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def pause_writing(self) -> None:
-        self._unsent = False  # told when the socket has taken the rest
-
-    def resume_writing(self) -> None:
-        self._unsent = True
-        self._sent()
-
-    def _sent(self) -> None:
-        if self._unsent and self._receiver is not None:
-            self._unsent = False
-            self._receiver.sent(self._fresh, self)
-
-    def _reset(self) -> None:
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._status = 0
-        self._complete = self._keep = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        self._status = self._parser.get_status_code()
-        if self._status >= 200 and self._receiver is not None:
-            self._receiver.head(self._status, self._headers)
-
-    def on_message_complete(self) -> None:
-        if self._status < 200:  # an interim reply
-            self._reset()
-        else:
-            self._complete, self._keep = True, self._parser.should_keep_alive()
-
-    def data_received(self, data: bytes) -> None:
-        if self._ended is None:
-            self.abort()  # nobody asked: the server is out of step
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as fault:
-            self._fail(TransportError(f"{_where(self._pool)} does not speak HTTP/1.1: {fault}."))
-            self.abort()
-            return
-        done = False
-        if self._parts:
-            body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts.clear()
-            done = self._receiver is not None and self._receiver.data(body)
-        if self._complete:
-            self._finish()
-        elif done:
-            self._receiver = None
-            self._resolve()
-            self._linger = self._loop.call_later(_LINGER, self.abort)
-
-    def eof_received(self) -> None:
-        self.usable = False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.usable = False
-        if self._linger is not None:
-            self._linger.cancel()
-        unframed = self._status >= 200 and not self._complete and not _is_framed(self._headers)
-        if unframed and error is None:
-            self._resolve()
-        elif self._status == 0 and not self._fresh:
-            self._fail(_Stale())
-        else:
-            self._fail(TransportError(f"{_where(self._pool)} closed the connection before its reply was complete."))
-        self._pool._lost(self)
-        if not self.gone.done():
-            self.gone.set_result(None)
-
-    def _finish(self) -> None:
-        """The body has ended: the connection is free for the next request."""
-        keep = self._keep
-        if self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
-        self._reset()
-        self._receiver = None
-        self._resolve()
-        self._ended = None
-        if keep and self.usable:
-            self._pool._give_back(self)
-        else:
-            self.abort()
-
-    def _resolve(self) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
-
-    def _fail(self, error: Exception) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(error)
-
-
 def _request_head(target: Target, headers: dict[str, str], proxy: Proxy | None) -> bytes:
     through = proxy is not None and not target.tls
     path = f"http://{target.authority}{target.path}" if through else target.path
@@ -358,10 +213,6 @@ def _request_head(target: Target, headers: dict[str, str], proxy: Proxy | None) 
         raise ConfigError(f"A header or the URL has a character that HTTP cannot carry: {fault.reason}.") from None
 
 
-def _is_framed(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in headers)
-
-
 _tls_context: ssl.SSLContext | None = None
 
 
@@ -374,13 +225,8 @@ def _default_tls() -> ssl.SSLContext:
     return _tls_context
 
 
-def _where(pool: _Pool) -> str:
-    target = pool.target
-    return target.unix or f"{target.host}:{target.port}"
-
-
 def _connect_fault(fault: OSError, pool: _Pool) -> str:
-    where, through = _where(pool), f" (through the proxy {pool._proxy.host})" if pool._proxy else ""
+    where, through = pool.where, f" (through the proxy {pool._proxy.host})" if pool._proxy else ""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"The certificate of {where} is not trusted: {fault.verify_message}. Set SSL_CERT_FILE to its authority."
     if isinstance(fault, ssl.SSLError):

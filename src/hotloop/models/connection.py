@@ -1,0 +1,180 @@
+"""One kept-alive HTTP/1.1 connection: a request goes out whole, the reply's body is fed to a receiver as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import httptools
+
+from hotloop.errors import TransportError
+from hotloop.models.transport import Receiver
+
+_LINGER = 1.0  # seconds for a body to end after the service has said that the reply is complete
+
+
+class Pool(Protocol):
+    """Whoever keeps connections; `where` names their server in messages."""
+
+    where: str
+
+    def opened(self, connection: Connection) -> None:
+        """It can be used."""
+
+    def free(self, connection: Connection) -> None:
+        """Its reply has ended: it can be used again."""
+
+    def lost(self, connection: Connection) -> None:
+        """It is closed."""
+
+
+class Stale(Exception):
+    """A kept-alive connection turned out to be closed before any byte of the reply."""
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection; the callbacks named `on_*` are httptools'."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._parts: list[bytes] = []
+        self.on_body = self._parts.append
+        self._receiver: Receiver | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._fresh = True
+        self._unsent = False
+        self._linger: asyncio.TimerHandle | None = None
+        self.usable = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self.usable:
+            return  # told by the transport and by the tunnel
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+        self._loop = asyncio.get_running_loop()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self.usable = True
+        self._reset()
+        self._parser = httptools.HttpResponseParser(self)
+        self._pool.opened(self)
+
+    async def exchange(self, request: bytes, receiver: Receiver, fresh: bool) -> None:
+        self._receiver, self._fresh = receiver, fresh
+        self._ended = self._loop.create_future()
+        self._unsent = True
+        self.transport.write(request)
+        self._sent()
+        try:
+            await self._ended
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        self.usable = False
+        self.transport.abort()
+
+    def pause(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._unsent = False  # told when the socket has taken the rest
+
+    def resume_writing(self) -> None:
+        self._unsent = True
+        self._sent()
+
+    def _sent(self) -> None:
+        if self._unsent and self._receiver is not None:
+            self._unsent = False
+            self._receiver.sent(self._fresh, self)
+
+    def _reset(self) -> None:
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._status = 0
+        self._complete = self._keep = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        if self._status >= 200 and self._receiver is not None:
+            self._receiver.head(self._status, self._headers)
+
+    def on_message_complete(self) -> None:
+        if self._status < 200:  # an interim reply
+            self._reset()
+        else:
+            self._complete, self._keep = True, self._parser.should_keep_alive()
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended is None:
+            self.abort()  # nobody asked: the server is out of step
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as fault:
+            self._fail(TransportError(f"{self._pool.where} does not speak HTTP/1.1: {fault}."))
+            self.abort()
+            return
+        done = False
+        if self._parts:
+            body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            self._parts.clear()
+            done = self._receiver is not None and self._receiver.data(body)
+        if self._complete:
+            self._finish()
+        elif done:
+            self._receiver = None
+            self._resolve()
+            self._linger = self._loop.call_later(_LINGER, self.abort)
+
+    def eof_received(self) -> None:
+        self.usable = False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.usable = False
+        if self._linger is not None:
+            self._linger.cancel()
+        unframed = self._status >= 200 and not self._complete and not _is_framed(self._headers)
+        if unframed and error is None:
+            self._resolve()
+        elif self._status == 0 and not self._fresh:
+            self._fail(Stale())
+        else:
+            self._fail(TransportError(f"{self._pool.where} closed the connection before its reply was complete."))
+        self._pool.lost(self)
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _finish(self) -> None:
+        """The body has ended: the connection is free for the next request."""
+        keep = self._keep
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+        self._reset()
+        self._receiver = None
+        self._resolve()
+        self._ended = None
+        if keep and self.usable:
+            self._pool.free(self)
+        else:
+            self.abort()
+
+    def _resolve(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+
+
+def _is_framed(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in headers)

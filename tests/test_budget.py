@@ -77,7 +77,7 @@ def test_without_a_total_there_is_no_deadline(budget: Budget | None) -> None:
     assert not deadline.answer_now(10**15)
 
 
-@given(st.floats(0.001, 1e5), st.floats(0, 0.99), st.integers(0, 10**18), st.integers(0, 10**15))
+@given(st.floats(0.001, 1e5), st.floats(0.01, 0.99), st.integers(0, 10**18), st.integers(0, 10**15))
 def test_tools_end_when_only_the_reserve_is_left(total: float, share: float, start: int, later: int) -> None:
     deadline = Deadline(Budget(total=total, answer_reserve=total * share), start)
     now = start + later
@@ -85,3 +85,10 @@ def test_tools_end_when_only_the_reserve_is_left(total: float, share: float, sta
     assert left is not None and for_tools is not None
     assert 0 <= for_tools <= left
     assert deadline.answer_now(now) == (for_tools == 0)
+
+
+def test_a_total_without_a_reserve_only_reports() -> None:
+    deadline = Deadline(Budget(total=1.0), 0)
+    assert deadline.remaining_ns(10**10) == 0
+    assert deadline.for_tools_ns(10**10) is None
+    assert not deadline.answer_now(10**10)

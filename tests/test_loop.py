@@ -292,7 +292,7 @@ def test_the_reserve_is_kept_even_if_the_first_reply_used_up_all_other_time():
 
 def test_no_answer_in_the_reserve_names_the_turns_there_were():
     with pytest.raises(TurnLimit, match=r"^After 1 turn the model"):
-        asked(lambda request: call("look_up", key="a"), budget=Budget(total=0.2))
+        asked(lambda request: call("look_up", key="a"), budget=Budget(total=0.2, answer_reserve=0.01))
 
 
 @pytest.mark.parametrize("name", ["broken", "nothing"])

@@ -15,9 +15,9 @@ PARTS = ("model", "tools", "memory", "network", "other")
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run may spend, in seconds; None means no limit.
 
-    `total` is a limit on the whole run and sets its deadline; the parts are what its stages may spend on the critical
-    path, and the report holds the actual times against them. `answer_reserve` is kept back from tools at the end of
-    `total`, so that the model still has time to answer from what it knows by then.
+    `total` is for the whole run, the parts for its stages on the critical path; the report holds the actual times
+    against them. With an `answer_reserve` the total is a deadline too: so much of its end is kept back from tools, and
+    the model is asked for the best answer from what it knows by then.
 
     Raises ConfigError when a value is no duration, the parts exceed the total, or the reserve leaves nothing of it.
     """
@@ -69,8 +69,8 @@ def _check_seconds(name: str, value: object) -> None:
 class Deadline:
     """When one run must have its answer; all times are integer nanoseconds of the clock that gave `start`.
 
-    Without a total in the budget there is no deadline: nothing remains to be counted, and both methods that count say
-    None. The class reads no clock, so that a virtual one works as well.
+    Without a total in the budget nothing remains to be counted, without an answer reserve nothing is kept from tools,
+    and what counts it says None. The class reads no clock, so that a virtual one works as well.
     """
 
     __slots__ = ("end", "tools_end")
@@ -80,14 +80,15 @@ class Deadline:
         self.tools_end: int | None = None
         if budget is not None and budget.total is not None:
             self.end = start + ns(budget.total)
-            self.tools_end = self.end - ns(budget.answer_reserve)
+            if budget.answer_reserve:
+                self.tools_end = self.end - ns(budget.answer_reserve)
 
     def remaining_ns(self, now: int) -> int | None:
         """What is left of the whole run, never below 0; None without a deadline."""
         return None if self.end is None else max(self.end - now, 0)
 
     def for_tools_ns(self, now: int) -> int | None:
-        """What is left for tools, that is without the answer reserve, never below 0; None without a deadline."""
+        """What is left for tools, that is without the answer reserve, never below 0; None without a reserve."""
         return None if self.tools_end is None else max(self.tools_end - now, 0)
 
     def answer_now(self, now: int) -> bool:

@@ -139,6 +139,11 @@ class ChatStream:
         """True once any part of the reply has been told as an event."""
         return self.tokens > 0
 
+    @property
+    def written(self) -> int | None:
+        """Tokens that the model has written, as far as the service counted them."""
+        return usage_of(self._usage).output_tokens
+
     def _read(self, block: bytes) -> list[Event]:
         """Read whole events: many at once where they are alike, others one by one."""
         events: list[Event] = []
@@ -367,5 +372,4 @@ class ChatStream:
             events.append(ReplyFinished(self._finish or "stop", len(self._sealed)))
 
     def _capped(self) -> bool:
-        written = self._usage.get("completion_tokens")
-        return self._max_tokens is not None and isinstance(written, int) and written >= self._max_tokens
+        return self._max_tokens is not None and (self.written or 0) >= self._max_tokens

@@ -136,6 +136,7 @@ class Client:
         max_tokens = self.request.max_tokens
         extra = b""
         attempt = 0
+        changed: set[type[ModelError]] = set()  # what the request was changed for, once each
         while True:
             attempt += 1
             exchange = Exchange(ledger.clock, emit, max_tokens)
@@ -146,21 +147,22 @@ class Client:
                 break
             except ModelError as error:
                 failed = error
+            started = [Reset(str(failed))] if exchange.stream.started else []
             if isinstance(failed, ToolUseFailed):
                 if salvaged := salvage(failed.failed_generation, self._tool_names):
                     reply = salvaged
-                    emit(_events_of(reply))
+                    emit([*started, *_events_of(reply)])
                     break
                 extra = _correction(failed)
             elif isinstance(failed, TruncatedReply):
-                max_tokens = 2 * (max_tokens or _MORE_TOKENS // 2)
-            delay = self._delay(failed, attempt)
+                max_tokens = 2 * (max_tokens or exchange.stream.written or _MORE_TOKENS // 2)
+            delay = None if type(failed) in changed else self._delay(failed, attempt)
             if delay is None:
                 failed.elapsed_ms = ms(ledger.clock() - ledger.start)
                 raise failed
-            if exchange.stream.started:
-                emit([Reset(str(failed))])
-            emit([Retrying(attempt + 1, delay, str(failed))])
+            if isinstance(failed, ToolUseFailed | TruncatedReply):
+                changed.add(type(failed))
+            emit([*started, Retrying(attempt + 1, delay, str(failed))])
             await asyncio.sleep(delay)
             ledger.mark("queue", f"retry after {type(failed).__name__}")
         ledger.mark("parse")
@@ -180,12 +182,12 @@ class Client:
     def _delay(self, error: ModelError, attempt: int) -> float | None:
         """Seconds to wait before the next attempt; None if there is to be none."""
         if isinstance(error, ToolUseFailed | TruncatedReply):
-            return 0.0 if attempt == 1 else None
+            return 0.0
         if not error.retryable or attempt > self._retries:
             return None
         backoff: float = min(_DELAY_LIMIT, _FIRST_DELAY * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
-        asked = error.retry_after if isinstance(error, ServiceError) else None
-        return max(backoff, asked) if asked is not None else backoff
+        asked = error.retry_after if isinstance(error, ServiceError) and error.retry_after else 0.0
+        return max(backoff, asked) if asked <= self._timeout else None  # nobody waits longer for a try than for a reply
 
 
 def _mark(exchange: Exchange, ledger: Ledger) -> None:

@@ -269,7 +269,8 @@ def test_a_cap_that_was_hit_without_being_told():
 def test_calls_are_salvaged(written):
     asked = Asked(failed_generation(written))
     assert [(call.name, json.loads(call.arguments)) for call in asked.outcome.calls] == [("f", {"a": 1})]
-    assert asked.events == [CallOpened(0, "f"), CallSealed(0, "f", '{"a": 1}'), ReplyFinished("tool_calls", 1)]
+    sealed = CallSealed(0, "f", asked.outcome.calls[0].arguments)
+    assert asked.events == [CallOpened(0, "f"), sealed, ReplyFinished("tool_calls", 1)]
     assert asked.ledger.turns[0].salvaged
 
 
@@ -324,9 +325,7 @@ def test_a_reply_that_does_not_end():
     slow = raw(*[text("x")] * 100)
     asked = Asked(slow, "Hello", tpot=0.5, timeout=2.0)
     assert asked.outcome.text == "Hello"
-    assert [type(event) for event in asked.events[4:7]] == [Reset, Retrying, TextDelta] or Reset in map(
-        type, asked.events
-    )
+    assert [type(event) for event in asked.events[-5:]] == [TextDelta, Reset, Retrying, TextDelta, ReplyFinished]
     assert asked.times == [0.0, 2.2]
 
 

@@ -1,0 +1,224 @@
+"""The embedded engine as a transport: requests in, the replies of an OpenAI-compatible service out."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hotloop.errors import ConfigError, TransportError
+from hotloop.models.local import grammar, smollm2, template, worker
+from hotloop.models.local.gguf import read_gguf
+from hotloop.models.local.prepared import Prepare, Prepared
+from hotloop.models.local.reply import EngineFault, EventSink, ReplyWriter, Sink, WholeSink
+from hotloop.models.local.request import BadRequest, Function, JsonObject, read_request
+from hotloop.models.local.weights import fetch_weights
+from hotloop.models.transport import Receiver
+
+Work = Callable[[worker.Model], None]
+
+SMOLLM2 = "smollm2"
+
+_CLOSED = "The embedded engine was closed before its reply was complete."
+
+
+class LocalTransport:
+    """A language model in this process, by llama.cpp.
+
+    `model` is "smollm2", whose weights are fetched when they are first needed (`weights.fetch_weights` does it with
+    progress), or the path of any GGUF file. Transports for the same file share one engine: one copy of the weights,
+    one request at a time, and the number of `threads` (default: the usable cores, at most 8) that the first asked for.
+    Loading holds the interpreter for about a quarter of a second, so `warm` it before serving. Raises ConfigError if
+    llama.cpp is not installed, WeightsError for a file that is missing or no GGUF.
+    """
+
+    def __init__(self, model: str = SMOLLM2, *, threads: int | None = None) -> None:
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ConfigError('The embedded model needs llama.cpp: pip install "hotloop[local]"')
+        self._threads = threads
+        self._engine: worker.Engine | None = None
+        self._prefix = ""
+        self._prepare: Prepare
+        self._locate: Callable[[worker.Progress], Path]
+        if model == SMOLLM2:
+            self._key, self._locate, self._prepare = model, fetch_weights, smollm2.prepare
+            self._prefix = smollm2.EXAMPLE
+        else:
+            file = read_gguf(Path(model).expanduser())
+            self._key, self._locate = str(file.path), lambda _: file.path
+            self._prepare = partial(template.prepare_plain, ends=file.ends)
+            if template.knows_tools(file.template):
+                self._prepare = template.prepare_native
+        self.model = model
+
+    async def send(self, body: bytes, receiver: Receiver) -> None:
+        """See `Transport.send`; also raises WeightsError. A request that cannot be served is answered with 400."""
+        try:
+            request = read_request(body)
+            prepared = self._prepare(request, body)
+        except BadRequest as error:
+            receiver.sent(False, None)
+            _refuse(receiver, EngineFault(400, str(error)))
+            return
+        sink = EventSink(self.model) if request.stream else WholeSink(self.model)
+        delivery = Delivery(prepared, sink, receiver)
+        receiver.sent(False, delivery)
+        try:
+            await self._do(delivery.work)
+        finally:
+            delivery.abandon()
+
+    async def warm(self, connections: int = 1) -> None:
+        """Fetch and load the weights, and evaluate what every prompt begins with. Raises WeightsError."""
+        await self._do(self._warm)
+
+    async def aclose(self) -> None:
+        """Free the model, unless other transports use it; the transport can be used again."""
+        if self._engine is None:
+            return
+        self._engine = None
+        if engine := worker.release(self._key):
+            ended = Waiting(_unused)
+            engine.close(ended.finish)
+            await ended.done
+            engine.join()
+
+    async def _do(self, work: Work) -> None:
+        if self._engine is None:
+            self._engine = worker.acquire(self._key, lambda: worker.Engine(self._locate, self._threads))
+        task = Waiting(work)
+        self._engine.submit(task)
+        try:
+            await task.done
+        except worker.Closed:
+            raise TransportError(_CLOSED) from None
+
+    def _warm(self, model: worker.Model) -> None:
+        if self._prefix:
+            model.ask({"prompt": self._prefix, "n_predict": 0}, lambda _: None)
+
+
+class Waiting:
+    """A task of the engine that a coroutine waits for, by `done`."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = self._loop.create_future()
+
+    def run(self, model: worker.Model) -> None:
+        """See `worker.Task`."""
+        if not self.done.cancelled():
+            self._work(model)
+        self.finish()
+
+    def fail(self, error: BaseException) -> None:
+        """See `worker.Task`."""
+        self.finish(error)
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """It is over; may be called in any thread."""
+        with suppress(RuntimeError):  # the event loop is gone, and with it whoever waited
+            self._loop.call_soon_threadsafe(self._settle, error)
+
+    def _settle(self, error: BaseException | None) -> None:
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
+class Delivery:
+    """Has one request answered, and brings the reply from the engine's thread to a receiver on the event loop.
+
+    It is also the reply's throttle: a paused model decodes no further.
+    """
+
+    def __init__(self, prepared: Prepared, sink: Sink, receiver: Receiver) -> None:
+        self._prepared = prepared
+        self._write = ReplyWriter(prepared.read, sink)
+        self._content_type = sink.content_type
+        self._receiver = receiver
+        self._loop = asyncio.get_running_loop()
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._over = False
+        self._begun = False
+
+    def pause(self) -> None:
+        """See `Throttle.pause`."""
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        """See `Throttle.resume`."""
+        self._flowing.set()
+
+    def abandon(self) -> None:
+        """Nothing more is delivered; the model stops at its next step."""
+        self._over = True
+        self._flowing.set()
+
+    def work(self, model: worker.Model) -> None:
+        """Ask and deliver, in the engine's thread."""
+        prepared = self._prepared
+        try:
+            for function in prepared.probes:
+                _require_held(model, function)
+            model.ask(prepared.body, self._chunk, chat=prepared.chat)
+        except ValueError as error:
+            self._call(self._fail, EngineFault(400, f"llama.cpp cannot read the request: {error}"))
+        except EngineFault as fault:
+            self._call(self._fail, fault)
+
+    def _chunk(self, chunk: JsonObject) -> bool:
+        self._flowing.wait()
+        if not self._over and (written := self._write(chunk)):
+            self._call(self._data, written)
+        return self._over
+
+    def _data(self, written: bytes) -> None:
+        if self._over:
+            return
+        if not self._begun:
+            self._begun = True
+            self._receiver.head(200, [(b"content-type", self._content_type)])
+        if self._receiver.data(written):
+            self.abandon()
+
+    def _fail(self, fault: EngineFault) -> None:
+        if self._begun and not self._over:
+            self._receiver.data(b"data: %b\n\n" % fault.body)
+        elif not self._over:
+            _refuse(self._receiver, fault)
+        self._over = True
+
+    def _call(self, function: Callable[[Any], None], argument: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, argument)
+        except RuntimeError:  # the event loop is gone, and with it the receiver
+            self._over = True
+
+
+def _require_held(model: worker.Model, function: Function) -> None:
+    if not model.holds(grammar.probe(function), grammar.PROBE):
+        raise EngineFault(
+            400,
+            f"The schema of {function.name}'s arguments cannot be held while decoding. Look for a pattern with "
+            "look-around, \\b, \\A, \\Z or a back reference, or limits that exclude each other.",
+        )
+
+
+def _refuse(receiver: Receiver, fault: EngineFault) -> None:
+    receiver.head(fault.status, [(b"content-type", b"application/json")])
+    receiver.data(fault.body)
+
+
+def _unused(model: worker.Model) -> None:
+    """Waits for an end, not for work."""

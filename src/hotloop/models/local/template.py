@@ -1,0 +1,76 @@
+"""How any other model is asked: in its own chat template.
+
+If the template knows tools, llama.cpp's own reading and writing of that format is used. If not, the tools are described
+in the system message, calls are written as lines, and a grammar lets the model choose between calls and a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import msgspec
+
+from hotloop.models.local import grammar
+from hotloop.models.local.prepared import Prepared
+from hotloop.models.local.reply import LineReader, read_native
+from hotloop.models.local.request import ChatRequest, JsonObject, Message
+
+_HOW_TO_CALL = """\
+You have these tools, each with the JSON Schema of its arguments:
+{tools}
+
+To use tools, write nothing but lines of this form, one for each call:
+tool_name {{"argument": "value"}}
+The results follow. Answer in words when you have what you need."""
+
+
+def knows_tools(template: str) -> bool:
+    """Whether a chat template has a place for tools."""
+    return "tools" in template
+
+
+def prepare_native(request: ChatRequest, body: bytes) -> Prepared:
+    """For a template that knows tools."""
+    asked: JsonObject = msgspec.json.decode(body)
+    tools = {"parallel_tool_calls": True} if request.tools else {}
+    return Prepared(True, tools | asked | request.sampling(), (), read_native)
+
+
+def prepare_plain(request: ChatRequest, body: bytes, ends: tuple[int, ...]) -> Prepared:
+    """For a template that knows none; `ends` are the tokens that end the model's turn."""
+    functions = request.functions
+    constraint = ""
+    if functions:
+        constraint = grammar.choice(functions, ends, must_call=request.must_call, answer=request.answer_schema)
+    elif request.answer_schema:
+        constraint = grammar.answer((), ends, request.answer_schema)
+    asked: JsonObject = {"messages": list(_messages(request)), "grammar": constraint, **request.sampling()}
+    return Prepared(True, asked, functions, LineReader([function.name for function in functions]))
+
+
+def _messages(request: ChatRequest) -> Iterator[JsonObject]:
+    """The conversation in the roles that every template knows: results come from the user."""
+    messages = request.messages
+    if request.tools:
+        instructions = [message.text for message in messages if message.role in ("system", "developer")]
+        yield {"role": "system", "content": "\n\n".join([*instructions, _described(request)])}
+        messages = [message for message in messages if message.role not in ("system", "developer")]
+    for _, group in groupby(messages, lambda message: message.role == "tool" or id(message)):
+        yield _message(list(group))
+
+
+def _message(group: list[Message]) -> JsonObject:
+    first = group[0]
+    if first.role == "tool":
+        return {"role": "user", "content": "Results:\n" + "\n".join(message.text for message in group)}
+    calls = [f"{call.function.name} {call.function.arguments}" for call in first.tool_calls or ()]
+    return {"role": first.role, "content": "\n".join([first.text, *calls] if first.text else calls)}
+
+
+def _described(request: ChatRequest) -> str:
+    tools = [
+        f"{offer.function.name} {msgspec.json.encode(offer.function.parameters).decode()}: {offer.function.description}"
+        for offer in request.tools
+    ]
+    return _HOW_TO_CALL.format(tools="\n".join(tools))

@@ -1,0 +1,233 @@
+"""llama.cpp with one model, in one thread of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import secrets
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from hotloop.errors import ConfigError, HotloopError, WeightsError
+from hotloop.models.local.request import JsonObject
+
+Chunk = JsonObject
+Progress = Callable[[int, int], None]
+
+_CONTEXT = 8192  # tokens
+_CPU_BATCH = 16  # tokens evaluated at once: no slower on a CPU than more, and what a cancellation waits for
+_GPU_BATCH = 512
+_CACHE_MIB = 512  # of main memory, for the evaluated prompts of conversations that are not the newest
+_MOST_HELD = 1024
+_SILENT = -1
+_SPINS = "500"  # short waits between llama.cpp's threads: as fast alone, four times faster on a busy machine
+
+
+class Task(Protocol):
+    """Something to do with the model; its methods are called in the engine's thread."""
+
+    def run(self, model: Model) -> None:
+        """Do it."""
+
+    def fail(self, error: BaseException) -> None:
+        """It cannot be done, or ended with this error."""
+
+
+class Closed(Exception):
+    """The engine was closed before or while it worked."""
+
+
+class Model:
+    """A loaded model, for use in the engine's thread."""
+
+    def __init__(self, server: Any, stop: Callable[[], bool]) -> None:
+        self._server = server
+        self._stop = stop
+        self._held: dict[str, bool] = {}
+
+    def ask(self, body: JsonObject, each: Callable[[Chunk], bool | None], *, chat: bool = False) -> None:
+        """Put one request; `each` gets every chunk of the reply as it comes, and stops the model by returning True.
+
+        `chat` tells that the body has messages instead of a prompt. Raises what `each` raises, ValueError for a body
+        that llama.cpp cannot read, and Closed.
+        """
+        failed: list[BaseException] = []
+
+        def guarded(chunk: Chunk) -> bool | None:
+            try:
+                return self._stop() or each(chunk)
+            except BaseException as error:  # llama.cpp would drop it
+                failed.append(error)
+                return True
+
+        handle = self._server.handle_chat_completions if chat else self._server.handle_completions
+        handle(body | {"stream": True, "return_progress": True, "stream_options": {"include_usage": True}}, guarded)
+        if failed:
+            raise failed[0]
+        if self._stop():
+            raise Closed
+
+    def holds(self, grammar: str, first: str) -> bool:
+        """Whether llguidance can read this grammar, under which the model must write `first` first."""
+        if grammar not in self._held:
+            texts: list[str] = []
+            asked = {"prompt": "x", "n_predict": 1, "temperature": 0.0, "grammar": grammar}
+            self.ask(asked, lambda chunk: texts.extend(choice["text"] for choice in chunk.get("choices", ())))
+            if len(self._held) >= _MOST_HELD:
+                self._held.clear()
+            self._held[grammar] = "".join(texts).startswith(first)
+        return self._held[grammar]
+
+
+class Engine:
+    """Runs tasks on one model, one after the other, in a thread that begins with the first task.
+
+    `locate` gives the model's file; it may take long, calls its argument often, and ends with what that raises.
+    """
+
+    def __init__(self, locate: Callable[[Progress], Path], threads: int | None) -> None:
+        self._locate = locate
+        self._threads = threads
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="hotloop-llama", daemon=True)
+        self._begun = threading.Lock()
+        self._closing = False
+        self._on_end: Callable[[], None] = _nothing
+
+    def submit(self, task: Task) -> None:
+        """Do this when everything before it is done."""
+        if self._begun.acquire(blocking=False):
+            self._thread.start()
+        self._tasks.put(task)
+
+    def close(self, on_end: Callable[[], None]) -> None:
+        """Stop what is being done, refuse what waits, free the model; then call `on_end` in the engine's thread."""
+        self._closing, self._on_end = True, on_end
+        if self._begun.acquire(blocking=False):
+            on_end()
+        self._tasks.put(None)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def _work(self) -> None:
+        model: Model | None = None
+        while (task := self._tasks.get()) is not None:
+            try:
+                self._require_open()
+                model = model or Model(_load(self._locate(self._require_open), self._threads), lambda: self._closing)
+                task.run(model)
+            except BaseException as error:  # whatever it is, it belongs to whoever waits for the task
+                task.fail(error)
+        del model
+        self._on_end()
+
+    def _require_open(self, *_: int) -> None:
+        if self._closing:
+            raise Closed
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""
+
+
+def _load(path: Path, threads: int | None) -> Any:
+    llama = import_llama()
+    on_cpu = all(device["type"].name.endswith("_CPU") for device in llama.get_device_info())
+    params = llama.CommonParams()
+    params.model.path = str(path)
+    params.verbosity = _SILENT
+    params.n_ctx, params.n_parallel = _CONTEXT, 1
+    params.n_batch = params.n_ubatch = _CPU_BATCH if on_cpu else _GPU_BATCH
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads or _usable_cores()
+    params.cache_ram_mib = _CACHE_MIB
+    params.warmup = False
+    params.fit_params = not on_cpu  # finds out what fits into a GPU, by loading twice
+    with _unreachable(params):
+        try:
+            return llama.Server(params)
+        except RuntimeError as error:
+            raise WeightsError(
+                f"llama.cpp cannot load {path}: the file is damaged, or of a kind that this version does not know."
+            ) from error
+
+
+@contextmanager
+def _unreachable(params: Any) -> Iterator[None]:
+    """llama.cpp's server always listens: let it do so on a socket that nobody can open, and with a secret key."""
+    params.api_keys = [secrets.token_hex(32)]
+    params.ui = params.endpoint_slots = False
+    params.n_threads_http = 1
+    if sys.platform == "win32":  # stays on a port of the loopback interface
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:  # gone, with its socket, once the model is loaded
+        params.hostnames = [str(Path(folder) / "llama.sock")]
+        yield
+
+
+def import_llama() -> Any:
+    """The module `xllamacpp`. Raises ConfigError."""
+    before = os.environ.get("GOMP_SPINCOUNT")
+    os.environ["GOMP_SPINCOUNT"] = before or _SPINS  # read once, when the library is loaded
+    try:
+        import xllamacpp
+    except ModuleNotFoundError as error:
+        raise ConfigError('The embedded model needs llama.cpp: pip install "hotloop[local]"') from error
+    except ImportError as error:
+        raise ConfigError(f"llama.cpp is installed but does not load here: {error}") from error
+    finally:
+        if before is None:
+            del os.environ["GOMP_SPINCOUNT"]
+    return xllamacpp
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return min(8, len(os.sched_getaffinity(0)))
+    return min(8, os.cpu_count() or 1)
+
+
+class _Shared:
+    """An engine and how many use it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.users = 0
+
+
+_engines: dict[str, _Shared] = {}
+_lock = threading.Lock()
+
+
+def acquire(key: str, make: Callable[[], Engine]) -> Engine:
+    """The engine that this process has under `key`, made if there is none; `release` it after use."""
+    with _lock:
+        shared = _engines.get(key) or _engines.setdefault(key, _Shared(make()))
+        shared.users += 1
+        return shared.engine
+
+
+def release(key: str) -> Engine | None:
+    """Give an engine back; the last one to do so gets it, to close it."""
+    with _lock:
+        shared = _engines[key]
+        shared.users -= 1
+        return _engines.pop(key).engine if not shared.users else None
+
+
+@atexit.register
+def _close_all() -> None:
+    """llama.cpp's threads must not outlive the interpreter."""
+    for shared in list(_engines.values()):
+        with suppress(HotloopError):
+            shared.engine.close(_nothing)
+            shared.engine.join(5)

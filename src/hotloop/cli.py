@@ -1,0 +1,92 @@
+"""The `hotloop` command: runs what the command line asks for, and turns what happens into an exit code."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from hotloop.commands.launch import INTERRUPTED
+from hotloop.errors import ConfigError, HotloopError
+
+_UNUSABLE = 2
+_READER_GONE = 1  # as rich has it
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code.
+
+    0: what was asked for held. 1: it did not (a budget exceeded, requests failed). 2: it could not be done.
+    130: stopped by Ctrl-C.
+    """
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    debug = _take_debug(tokens)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+    try:
+        code = _execute(tokens)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _stop()
+    except BrokenPipeError:
+        return _reader_gone()
+    except HotloopError as error:
+        return _fail(str(error))
+    except Exception as error:
+        if debug:
+            raise
+        return _fail(f"{type(error).__name__}: {error}\nThis is a bug. Its traceback is in {_write_traceback()}")
+    return code
+
+
+def _execute(tokens: list[str]) -> int:
+    if tokens == ["--version"]:  # answered at once, without the packages that the commands need
+        print(version("hotloop"))
+        return 0
+    try:
+        from hotloop.commands.app import execute
+    except ModuleNotFoundError as error:
+        if error.name not in ("cyclopts", "rich"):
+            raise
+        raise ConfigError('The command line needs more packages: pip install "hotloop[cli]"') from None
+    return execute(tokens)
+
+
+def _take_debug(tokens: list[str]) -> bool:
+    """Whether --debug is among the options of whichever command; it is taken out."""
+    end = tokens.index("--") if "--" in tokens else len(tokens)
+    if "--debug" not in tokens[:end]:
+        return False
+    tokens.remove("--debug")
+    return True
+
+
+def _fail(sentence: str) -> int:
+    print(f"error: {sentence}", file=sys.stderr)
+    return _UNUSABLE
+
+
+def _stop() -> int:
+    """Leave at once: unloading all that was imported would take longer than stopping did."""
+    print("\nstopped", file=sys.stderr)
+    sys.stdout.flush()
+    atexit.register(os._exit, INTERRUPTED)
+    return INTERRUPTED
+
+
+def _reader_gone() -> int:
+    """Whoever read our output wants no more, as `head` does: be silent, also when stdout is flushed at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _READER_GONE
+
+
+def _write_traceback() -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="hotloop-", suffix=".log", delete=False, encoding="utf-8") as file:
+        file.write(traceback.format_exc())
+    return file.name

@@ -1,0 +1,46 @@
+"""The command line as a whole: which commands there are. Their modules are imported when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from cyclopts import App, CycloptsError, UnusedCliTokensError
+
+from hotloop.errors import ConfigError
+
+_HELP = """The millisecond agent runtime: run agents, measure services, see where the time goes.
+
+Example: hotloop demo"""
+
+_EPILOGUE = """Exit codes: 0 held, 1 not held (over budget, failed requests), 2 not possible, 130 stopped by Ctrl-C.
+With --debug an unexpected error shows its traceback."""
+
+_COMMANDS = ("demo", "run", "sim", "probe")
+
+app = App(
+    name="hotloop",
+    help=_HELP,
+    help_epilogue=_EPILOGUE,
+    help_format="plaintext",
+    version=version("hotloop"),
+    print_error=False,
+    exit_on_error=False,
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+)
+for _place, _name in enumerate(_COMMANDS):
+    app.command(f"hotloop.commands.{_name}:{_name}", name=_name, sort_key=_place)
+
+
+def execute(tokens: Sequence[str]) -> int:
+    """Run the command that these words ask for; its exit code. Raises ConfigError when they ask for none."""
+    if not tokens or tokens[0] in app.help_flags:
+        app.resolved_commands()  # imports them all: the list shows what each one's docstring says
+    try:
+        return app(tokens) or 0
+    except UnusedCliTokensError as error:
+        extra = " ".join(error.unused_tokens or ())
+        raise ConfigError(f"{extra!r} is too much; put text with spaces in quotes. See --help.") from None
+    except CycloptsError as error:
+        raise ConfigError(f"{error} See --help.") from None

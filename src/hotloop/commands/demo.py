@@ -1,0 +1,115 @@
+"""`hotloop demo`: the order question on an embedded model, then on two simulated services."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+
+from hotloop.agent import Agent, Result
+from hotloop.budget import Budget
+from hotloop.commands.comparison import NOTE, RUNS, Run, compare, comparison_table, conclusion, faster
+from hotloop.commands.console import messages, results, show_trace, write_json
+from hotloop.commands.launch import run_async
+from hotloop.commands.options import Flag, Json
+from hotloop.commands.run import as_dict, held
+from hotloop.commands.screen import Screen, watch
+from hotloop.commands.weights import have_weights
+from hotloop.errors import HotloopError
+from hotloop.lab.orders import query_logistics, query_order_status
+from hotloop.models.local.engine import SMOLLM2
+
+_QUESTIONS = {
+    "en": "What is the status of order 20250101, and where is it now (logistics)?",
+    "zh": "查询订单 20250101 的状态，同时查一下物流信息",
+}
+_BUDGET = Budget(total=15.0, model=14.0, tools=0.4, network=0.2, other=0.4)  # what a busy CPU may take
+
+
+def demo(
+    *,
+    prompt: str | None = None,
+    lang: Literal["en", "zh"] = "en",
+    no_local: Flag = False,
+    as_json: Json = False,
+) -> int:
+    """Ask an agent about an order: on an embedded model, then on simulated GPU-like and LPU-like services.
+
+    Shows where the time went: timeline and budget, then what a faster chip and parallel tools bring.
+
+    Example: hotloop demo --lang zh
+
+    Parameters
+    ----------
+    prompt
+        Another question; name an order by eight digits.
+    lang
+        Language of the question.
+    no_local
+        Leave out the embedded model, whose weights (93 MB) are fetched the first time.
+    as_json
+        Print one object with both parts instead.
+    """
+    question = prompt or _QUESTIONS[lang]
+    console = Console(quiet=True) if as_json else results()
+    console.print(f"[bold]?[/] {escape(question)}", soft_wrap=True)
+    local = None if no_local else _ask_local(question, console)
+    runs = _ask_services(question, console)
+    if as_json:
+        write_json(_as_dict(question, local, runs))
+    return int(isinstance(local, HotloopError) or (local is not None and not held(local.trace)))
+
+
+def _ask_local(question: str, console: Console) -> Result | HotloopError:
+    """The answer of the embedded model, shown as it comes; or why there is none."""
+    console.print("\n[bold]1 · SmolLM2 (135M), embedded, on this machine's CPU[/]\n")
+    try:
+        have_weights("local", SMOLLM2)
+        result = run_async(_answer(question, quiet=console.quiet))
+    except HotloopError as error:
+        messages().print(f"[red]error:[/] The embedded model cannot answer. {escape(str(error))}", soft_wrap=True)
+        return error
+    show_trace(console, result.trace)
+    return result
+
+
+async def _answer(question: str, *, quiet: bool) -> Result:
+    async with _agent("local", model=SMOLLM2, budget=_BUDGET) as agent:
+        with Screen(answer=not quiet, status=not quiet) as screen:
+            await agent.warm()
+            return await watch(agent, question, screen)
+
+
+def _ask_services(question: str, console: Console) -> list[Run]:
+    console.print("\n[bold]2 · The same agent on two simulated services[/]\n")
+    terminal = messages()
+    # The bar moves only between runs, so that drawing it takes no time from them.
+    with Progress(console=terminal, transient=True, auto_refresh=False, disable=not terminal.is_terminal) as progress:
+        bar = progress.add_task("four runs", total=RUNS)
+
+        def step() -> None:
+            progress.advance(bar)
+            progress.refresh()
+
+        progress.refresh()
+        runs = run_async(compare(lambda url, most: _agent(url, max_parallel=most), question, step))
+    console.print(comparison_table(runs))
+    console.print(f"\n{conclusion(runs)}\n\n[dim]{NOTE}[/]")
+    return runs
+
+
+def _agent(endpoint: str, *, model: str = "simulated", **options: Any) -> Agent:
+    tools = [query_order_status, query_logistics]
+    return Agent(model=model, endpoint=endpoint, instructions="You are an order assistant.", tools=tools, **options)
+
+
+def _as_dict(question: str, local: Result | HotloopError | None, runs: list[Run]) -> dict[str, object]:
+    if isinstance(local, HotloopError):
+        shown: dict[str, object] | None = {"error": str(local)}
+    else:
+        shown = None if local is None else as_dict(local)
+    services = [msgspec.to_builtins(run) | {"faster": round(faster(run, runs), 2)} for run in runs]
+    return {"question": question, "local": shown, "services": services, "conclusion": conclusion(runs)}

@@ -1,0 +1,31 @@
+"""How options are written on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+from cyclopts import Parameter, Token
+from cyclopts.types import PositiveInt
+
+from hotloop.units import parse_duration
+
+
+def _seconds(_: Any, tokens: Sequence[Token]) -> float:
+    return parse_duration(tokens[0].value)
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1000:g}ms"
+
+
+Duration: TypeAlias = Annotated[float, Parameter(converter=_seconds, show_default=_shown, metavar="TIME")]
+"""Seconds, written like 600ms or 1.5s."""
+
+Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
+"""Off unless given."""
+
+Json: TypeAlias = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
+"""Print one JSON object, and nothing else, on stdout."""
+
+Count: TypeAlias = PositiveInt

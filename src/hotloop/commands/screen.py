@@ -1,0 +1,116 @@
+"""A run on the screen while it happens: what is being done on stderr, the answer on stdout as it is written."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import aclosing, redirect_stdout
+from typing import Self
+
+from rich.file_proxy import FileProxy
+from rich.markup import escape
+
+from hotloop.agent import Agent, Result
+from hotloop.commands.console import messages
+from hotloop.events import (
+    Event,
+    ReplyFinished,
+    Reset,
+    Retrying,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    ToolStatus,
+)
+from hotloop.units import show_ms
+
+
+class Screen:
+    """Shows events; to be used as a context manager, in which only it writes to stdout.
+
+    `answer` is whether the model's text is written as it comes, `status` whether tools and retries are told.
+    """
+
+    def __init__(self, *, answer: bool, status: bool) -> None:
+        self._out = sys.stdout
+        self._err = messages()
+        self._answer = answer
+        self._status = status
+        self._in_line = False
+        self._at_work = 0
+        self._spinner = self._err.status("", spinner="dots", refresh_per_second=5)
+        self._noise = FileProxy(self._err, sys.stderr)
+        self._others = redirect_stdout(self._noise)  # a tool that prints must not write into the answer
+
+    def __enter__(self) -> Self:
+        self._others.__enter__()
+        with self._err.capture():
+            self._tell("[dim] [/]")  # what a first line costs is not the run's
+        self._wait()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spinner.stop()
+        self._end_line()
+        self._noise.flush()
+        self._others.__exit__(None, None, None)
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case TextDelta(text) if self._answer:
+                self._spinner.stop()
+                self._out.write(text)
+                self._out.flush()
+                self._in_line = not text.endswith("\n")
+            case Reset(reason):
+                self._tell(f"[yellow]↻[/] the reply starts anew: {escape(reason)}")
+            case Retrying(attempt, delay, reason):
+                self._tell(f"[yellow]↻[/] attempt {attempt} in {delay:.1f} s: {escape(reason)}")
+            case ToolStarted(_, name, _, status):
+                self._at_work += 1
+                self._tell(f"[cyan]→[/] {escape(status or name)}")
+                self._wait()
+            case ToolStatus(_, _, status):
+                self._tell(f"[cyan]·[/] {escape(status)}")
+            case ToolFinished():
+                self._at_work -= 1
+                self._tell(_finished(event))
+                self._wait()
+            case ReplyFinished(_, calls) if calls:
+                self._end_line()
+                self._wait()
+
+    def _tell(self, line: str) -> None:
+        self._end_line()
+        if self._status:
+            self._err.print(line, soft_wrap=True)
+
+    def _wait(self) -> None:
+        """Show that something is going on, until there is text."""
+        if self._status and self._err.is_terminal:
+            self._spinner.update("[dim]tools at work[/]" if self._at_work else "[dim]thinking[/]")
+            self._spinner.start()
+
+    def _end_line(self) -> None:
+        if self._in_line:
+            self._out.write("\n")
+            self._out.flush()
+            self._in_line = False
+
+
+async def watch(agent: Agent, prompt: str, screen: Screen, trace_id: str | None = None) -> Result:
+    """Run the agent on one prompt and show it. Raises HotloopError."""
+    async with aclosing(agent.stream(prompt, trace_id=trace_id)) as events:
+        async for event in events:
+            screen.show(event)
+            if isinstance(event, RunFinished):
+                result: Result = event.result
+    return result
+
+
+def _finished(event: ToolFinished) -> str:
+    if event.outcome == "error":
+        return f"[red]✗[/] {event.name} [dim]{show_ms(event.ms)}[/]: {escape(event.content)}"
+    how = {"cached": ", from the cache", "joined": ", shared with the same call"}.get(event.outcome, "")
+    return f"[green]✓[/] {event.name} [dim]{show_ms(event.ms)}{how}[/]"

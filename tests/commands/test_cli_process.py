@@ -1,0 +1,111 @@
+"""What only a process of its own can show: signals, pipes, streams that are no terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+HANGING_TOOL = '''
+import time
+
+async def stuck() -> str:
+    """Never comes back."""
+    print("blocking now")
+    time.sleep(60)
+'''
+HOTLOOP = (sys.executable, "-c", "import sys; from hotloop.cli import main; sys.exit(main())")
+ENOUGH = 20  # seconds, for anything on a busy machine; what hangs would take 60
+
+
+@contextmanager
+def _started(*arguments: object, **options: object) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*HOTLOOP, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        **options,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_sim_serves_until_it_is_stopped(by):
+    with _started("sim", "--ttft", "1ms", "--tpot", "0ms") as process:
+        url = process.stdout.readline().strip()
+        body = {"model": "any", "messages": [{"role": "user", "content": "Hi"}]}
+        request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=ENOUGH) as reply:
+            assert "You said: Hi" in reply.read().decode()
+        process.send_signal(by)
+        _, err = process.communicate(timeout=ENOUGH)
+    assert process.returncode == 0
+    assert f"hotloop probe {url}" in err
+    assert err.splitlines()[-1] == "requests served: 1 · tokens: 1"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_ctrl_c_ends_a_run_whose_tool_blocks_everything(tmp_path, agent_file, serve):
+    (tmp_path / "cli_hanging_tool.py").write_text(HANGING_TOOL)
+    config = agent_file(serve())
+    config.write_text(config.read_text().replace("cli_order_tools:order_status", "cli_hanging_tool:stuck"))
+    with _started("run", config, "Hi", "--quiet") as process:
+        assert process.stderr.readline() == "blocking now\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=ENOUGH)
+    assert (process.returncode, out, err) == (130, "", "\nstopped\n")
+
+
+def test_reader_that_leaves_early_is_no_error():
+    with _started("sim", "--help") as process:
+        process.stdout.close()
+        assert process.wait(ENOUGH) == 1
+        assert process.stderr.read() == ""
+
+
+def test_json_is_utf8_and_text_readable_where_the_terminal_is_neither(agent_file, serve):
+    config = agent_file(serve(["已发货"]))
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    with _started("run", config, "Hi", "--json", env=ascii_only) as process:
+        assert json.loads(process.communicate(timeout=ENOUGH)[0])["output"] == "已发货"
+    with _started("run", config, "Hi", env=ascii_only) as process:
+        assert process.communicate(timeout=ENOUGH)[0] == "???\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_terminal_gets_movement_and_colours_unless_told_not_to(agent_file, serve, no_color, coloured):
+    config = agent_file(serve(ttft=0.01))
+    shown = _on_a_terminal("run", config, "订单 20250101", environment={"NO_COLOR": no_color})
+    assert "thinking" in shown
+    assert ("\x1b[32m✓" in shown) is coloured
+    assert "order_status answered: status 已发货." in shown
+
+
+def _on_a_terminal(*arguments: object, environment: dict[str, str]) -> str:
+    ours, theirs = os.openpty()
+    settings = {"TERM": "xterm", "COLUMNS": "80"} | environment
+    command = [*HOTLOOP, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=os.environ | settings) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # Linux says so once the terminal's last user has gone
+            while piece := os.read(ours, 4096):
+                shown += piece
+        os.close(ours)
+        assert process.wait(ENOUGH) == 0
+    return shown.decode()

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+
+from hotloop.testing import call, raw, say
+
+CALL = call("order_status", order_id="20250101")
+LOG_LINES = (
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \[trace=req-001\] "
+    r"turn=0 input_tokens=\d+ ttft=[\d.]+ms tpot=(?:[\d.]+ms|unknown|buffered) output_tokens=\d+",
+    r"\S+ \S+ \[trace=req-001\] turn=0 tools=\[order_status\] max_parallel=8 total_ms=[\d.]+",
+    r"\S+ \S+ \[trace=req-001\] turn=1 input_tokens=\d+ ttft=.* output_tokens=\d+",
+    r"\S+ \S+ \[trace=req-001\] end_to_end=[\d.]+ms turns=2",
+)
+
+
+@pytest.fixture
+def order_agent(serve, agent_file):
+    """An agent that asks its tool and then answers."""
+    return agent_file(serve([CALL, say("订单 20250101 已发货。")]))
+
+
+def test_answer_on_stdout_and_everything_else_on_stderr(hotloop, order_agent):
+    ended = hotloop("run", order_agent, "查询订单 20250101 的状态")
+    assert (ended.code, ended.out) == (0, "订单 20250101 已发货。\n")
+    for shown in ("→ order_status", "· asking the warehouse", "✓ order_status", "first token", "verdict", "noise"):
+        assert shown in ended.err
+
+
+def test_nothing_is_wider_than_the_terminal(hotloop, order_agent):
+    ended = hotloop("run", order_agent, "Where is it?")
+    assert max(map(len, ended.err.splitlines())) <= 80
+
+
+def test_json_is_one_object_and_nothing_else(hotloop, order_agent):
+    ended = hotloop("run", order_agent, "Where is it?", "--json", "--trace-id", "req-7")
+    shown = json.loads(ended.out)
+    assert sorted(shown) == ["finish_reason", "output", "trace", "usage"]
+    assert shown["output"] == "订单 20250101 已发货。"
+    assert shown["finish_reason"] == "stop"
+    assert shown["usage"]["output_tokens"] > 0
+    assert shown["trace"]["trace_id"] == "req-7"
+    assert len(shown["trace"]["turns"]) == 2
+
+
+def test_log_lines_have_exactly_their_form(hotloop, order_agent):
+    ended = hotloop("run", order_agent, "Where is it?", "--log", "--quiet", "--trace-id", "req-001")
+    lines = [line for line in ended.err.splitlines() if line != "noise on stdout"]
+    assert len(lines) == len(LOG_LINES)
+    for line, form in zip(lines, LOG_LINES, strict=True):
+        assert re.fullmatch(form, line), line
+
+
+def test_log_lines_end_with_the_command(hotloop, order_agent):
+    hotloop("run", order_agent, "Where is it?", "--log")
+    assert "[trace=" not in hotloop("run", order_agent, "Where is it?").err
+
+
+def test_quiet_gives_the_answer_alone(hotloop, serve, agent_file):
+    ended = hotloop("run", agent_file(serve(["Hello."])), "Hi", "--quiet")
+    assert ended == (0, "Hello.\n", "")
+
+
+def test_stream_gives_the_text_as_it_came_also_before_calls(hotloop, serve, agent_file):
+    config = agent_file(serve([say("Let me see.", CALL), "It is shipped."]))
+    assert hotloop("run", config, "Hi", "--stream").out == "Let me see.\nIt is shipped.\n"
+    assert hotloop("run", config, "Hi", "--no-stream").out == "It is shipped.\n"
+
+
+def test_prompt_from_stdin(hotloop, serve, agent_file, monkeypatch):
+    config = agent_file(serve(lambda request: request["messages"][-1]["content"]))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("从管道来的\n"))
+    assert hotloop("run", config, "-", "--quiet").out == "从管道来的\n\n"
+
+
+def test_prompt_that_looks_like_an_option(hotloop, serve, agent_file):
+    config = agent_file(serve(lambda request: request["messages"][-1]["content"]))
+    assert hotloop("run", config, "--quiet", "-5 degrees?").out == "-5 degrees?\n"
+
+
+def test_exceeded_budget_exits_1_with_the_answer(hotloop, serve, agent_file):
+    config = agent_file(serve(["Late."], ttft=0.02), "budget: {model: 1ms}")
+    ended = hotloop("run", config, "Hi")
+    assert (ended.code, ended.out) == (1, "Late.\n")
+    assert re.search(r"model +1\.00 ms +\S+ ms +over", ended.err)
+
+
+def test_held_budget_exits_0(hotloop, serve, agent_file):
+    assert hotloop("run", agent_file(serve(["In time."]), "budget: {total: 60s}"), "Hi").code == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (raw(b'{"error":{"message":"bad key"}}', status=401), "bad key"),
+        (raw(b"data: nonsense\n\n"), "error: "),
+    ],
+)
+def test_unusable_service_exits_2_with_a_sentence(hotloop, serve, agent_file, reply, words):
+    ended = hotloop("run", agent_file(serve([reply])), "Hi")
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_failed_run_shows_how_far_it_came(hotloop, serve, agent_file):
+    config = agent_file(serve([CALL, raw(b'{"error":{"message":"gone"}}', status=404)]))
+    ended = hotloop("run", config, "Hi")
+    assert ended.code == 2
+    assert "1 turn" in ended.err
+    assert ended.err.splitlines()[-1].startswith("error: ")
+
+
+def test_wrong_file_says_where(hotloop, tmp_path):
+    path = tmp_path / "agent.yaml"
+    path.write_text("inference: {endpoint: local, modle: smollm2}\n")
+    ended = hotloop("run", path, "Hi")
+    assert ended.code == 2
+    assert "agent.yaml:1: inference.modle: unknown key; did you mean model?" in ended.err
+
+
+def test_empty_prompt_is_refused(hotloop, serve, agent_file):
+    ended = hotloop("run", agent_file(serve(["Hello."])), "  ")
+    assert (ended.code, ended.err) == (2, "error: The prompt is empty; say what the agent should do.\n")

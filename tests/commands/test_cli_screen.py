@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from hotloop.commands.screen import Screen
+from hotloop.events import (
+    ReplyFinished,
+    Reset,
+    Retrying,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    ToolStatus,
+)
+
+CALLED = ToolStarted("1", "look_up", "{}", "Looking up [order] 20250101")
+
+
+@pytest.fixture
+def shown(capsys, monkeypatch):
+    """What a screen writes for these events: (stdout, stderr)."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def show(*events, answer=True, status=True):
+        with Screen(answer=answer, status=status) as screen:
+            for event in events:
+                screen.show(event)
+        captured = capsys.readouterr()
+        return captured.out, captured.err
+
+    return show
+
+
+def test_text_is_written_as_it_comes_and_its_line_ended(shown):
+    assert shown(TextDelta("订单 "), TextDelta("已发货")) == ("订单 已发货\n", "")
+    assert shown(TextDelta("done\n")) == ("done\n", "")
+
+
+def test_markup_in_what_tools_and_models_say_is_text(shown):
+    out, err = shown(TextDelta("[bold]"), CALLED, ToolStatus("1", "look_up", "[red]"))
+    assert out == "[bold]\n"
+    assert err == "→ Looking up [order] 20250101\n· [red]\n"
+
+
+def test_tool_without_status_is_named(shown):
+    assert shown(ToolStarted("1", "look_up", "{}", ""))[1] == "→ look_up\n"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        ("ok", "✓ look_up 12.0 ms"),
+        ("cached", "✓ look_up 12.0 ms, from the cache"),
+        ("joined", "✓ look_up 12.0 ms, shared with the same call"),
+        ("error", "✗ look_up 12.0 ms: no such order"),
+    ],
+)
+def test_end_of_a_tool(shown, outcome, line):
+    assert shown(ToolFinished("1", "look_up", "no such order", outcome, 12.04))[1].splitlines() == [line]
+
+
+def test_reset_and_retry_are_told_on_a_line_of_their_own(shown):
+    out, err = shown(TextDelta("Half an"), Reset("cut"), Retrying(2, 0.25, "cut"), TextDelta("The answer"))
+    assert out == "Half an\nThe answer\n"
+    assert err == "↻ the reply starts anew: cut\n↻ attempt 2 in 0.2 s: cut\n"
+
+
+def test_text_before_calls_ends_its_line(shown):
+    assert shown(TextDelta("Let me see."), ReplyFinished("tool_calls", 1), TextDelta("Shipped."))[0] == (
+        "Let me see.\nShipped.\n"
+    )
+
+
+def test_silent_screen(shown):
+    events = (TextDelta("no"), CALLED, ToolFinished("1", "look_up", "{}", "ok", 1.0), Retrying(2, 0.1, "x"))
+    assert shown(*events, answer=False, status=False) == ("", "")
+
+
+def test_what_tools_print_stays_out_of_the_answer(capsys):
+    with Screen(answer=True, status=True) as screen:
+        print("noise")
+        screen.show(TextDelta("answer"))
+    print("after")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("answer\nafter\n", "noise\n")

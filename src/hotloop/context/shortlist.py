@@ -33,11 +33,11 @@ _PIECE = re.compile(r"[a-z\u00df-\u00ff]+|[\u3400-\u9fff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ments", "ment", "ies", "ers", "ed", "er", "es", "al", "s", "y", "e")
 _FILLERS = (
-    "a about after again all also am an and any are as at be been but by can check could current "
-    "currently did do does fetch find for from get give has have hello hey hi how i if in into is it "
-    "its just know let like list look make many me much my need now of on one or our out please query "
-    "returns search see should show so some tell thanks that the their them then there they this to up "
-    "us use want was we well were what which who will with would you your"
+    "a about after again all also am an and any are as at be been but by can check could current currently did "
+    "do does fetch find for from get give has have hello hey hi how i if in into is it its just know let like "
+    "list look make many me much my need no not now of on one or our out please query returns search see should "
+    "show so some tell thanks that the their them then there they this to up us use want was we well were what "
+    "which who will with would you your"
 )
 _FILLER_PAIRS = (
     "查询 查看 一下 帮我 我想 想要 请问 请帮 同时 顺便 我的 你的 什么 怎么 怎样 如何 可以 能不 不能 知道 告诉 给我 "

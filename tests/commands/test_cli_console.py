@@ -7,6 +7,7 @@ from rich.console import Console
 
 from hotloop.commands.console import messages, show_trace
 from hotloop.commands.weights import have_weights
+from hotloop.errors import ConfigError
 from hotloop.trace.ledger import Ledger, TurnFacts
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_MS
@@ -56,3 +57,11 @@ def test_weights_are_only_for_the_embedded_model(monkeypatch, tmp_path, capsys, 
     monkeypatch.setattr("hotloop.commands.weights.fetch_weights", lambda _: pytest.fail("fetched"))
     have_weights(endpoint, model)
     assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_fetched_for_an_engine_that_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOTLOOP_CACHE", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("hotloop.commands.weights.fetch_weights", lambda _: pytest.fail("fetched"))
+    with pytest.raises(ConfigError, match=r"pip install \"hotloop\[local\]\""):
+        have_weights("local", "smollm2")

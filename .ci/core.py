@@ -15,7 +15,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CORE = {"hotloop", "httptools", "msgspec"}
 TOOLING = {"pip", "setuptools", "wheel"}
-UNWANTED = ["pydantic", "openai", "opentelemetry", "yaml", "rich", "cyclopts", "uvloop", "xllamacpp", "requests", "httpx"]
+UNWANTED = [
+    "pydantic",
+    "openai",
+    "opentelemetry",
+    "yaml",
+    "rich",
+    "cyclopts",
+    "uvloop",
+    "xllamacpp",
+    "requests",
+    "httpx",
+]
 ROUNDS = 15
 MOST = 100 / 160  # of the time that `import aiohttp` takes
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.models.target import split_url
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -62,5 +61,5 @@ def dialect_of(url: str, name: str | None = None) -> Dialect:
             raise ConfigError(f"There is no dialect {name!r}; there are {', '.join(DIALECTS)}.") from None
     if url == "local":
         return DIALECTS["llamacpp"]
-    parts = urlsplit(url)
+    parts = split_url(url)
     return DIALECTS[_HOSTS.get(parts.hostname or "") or _PORTS.get(parts.port or 0) or "generic"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -31,10 +32,14 @@ def proxy_for(target: Target) -> Proxy | None:
     parts = urlsplit(url if "://" in url else "http://" + url)
     if parts.scheme != "http" or not parts.hostname:
         raise ConfigError(f"The proxy {parts.scheme}://{parts.hostname} is not supported; use an http:// proxy.")
+    try:
+        port = parts.port or 80
+    except ValueError as fault:
+        raise ConfigError(f"The proxy {parts.hostname} has no valid port: {fault}.") from None
     secret = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     token = base64.b64encode(secret.encode()).decode()
     authorization = f"proxy-authorization: Basic {token}\r\n" if parts.username else ""
-    return Proxy(parts.hostname, parts.port or 80, authorization)
+    return Proxy(parts.hostname, port, authorization)
 
 
 class Tunnel(asyncio.Protocol):
@@ -42,7 +47,7 @@ class Tunnel(asyncio.Protocol):
 
     def __init__(self, target: Target, proxy: Proxy) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._where = f"{target.host}:{target.port}"
+        self._where = f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
         self._request = f"CONNECT {self._where} HTTP/1.1\r\nhost: {self._where}\r\n{proxy.authorization}\r\n".encode()
         self._head = b""
 
@@ -54,7 +59,7 @@ class Tunnel(asyncio.Protocol):
         if b"\r\n\r\n" not in self._head or self.opened.done():
             return
         status = self._head.split(b"\r\n", 1)[0].decode("latin-1")
-        if status.split(" ")[1:2] == ["200"]:
+        if re.match("HTTP/1[.][01] 2[0-9][0-9]( |$)", status):
             self.opened.set_result(None)
         else:
             self.opened.set_exception(ConnectError(f"The proxy refused to connect to {self._where}: {status}."))

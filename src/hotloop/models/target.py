@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from hotloop.errors import ConfigError
+
+_UNFIT = re.compile(r"[\x00-\x20\x7f]")
 
 
 class Target(NamedTuple):
@@ -23,25 +26,36 @@ def chat_url(endpoint: str) -> str:
     """The chat-completions URL of an endpoint given as a base URL or in full; a bare host means its /v1."""
     if endpoint.startswith("unix:"):
         return endpoint
-    trimmed = endpoint.rstrip("/")
-    if trimmed.endswith("/chat/completions"):
-        return trimmed
-    return trimmed + ("/chat/completions" if urlsplit(trimmed).path else "/v1/chat/completions")
+    parts = split_url(endpoint)
+    path = parts.path.rstrip("/")
+    if not path.endswith("/chat/completions"):
+        path = f"{path or '/v1'}/chat/completions"
+    return urlunsplit(parts._replace(path=path, fragment=""))
 
 
 def parse_target(url: str) -> Target:
     """The target of a chat-completions URL; raises ConfigError for what is not http(s) or a unix socket."""
     if url.startswith("unix:"):
         return Target("localhost", 0, False, "/v1/chat/completions", "localhost", "/" + url[5:].lstrip("/"))
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError as fault:
-        raise ConfigError(f"The endpoint {url!r} has no valid port: {fault}.") from None
+    parts = split_url(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if _UNFIT.search(parts.netloc + path):
+        raise ConfigError(f"The endpoint {url!r} has a space or a control character in it; write it like %20.")
+    if "@" in parts.netloc:
+        raise ConfigError("The endpoint has a user or a password in it; give the key as api_key or as a header.")
     if parts.scheme == "http+unix" and parts.hostname:
-        return Target("localhost", 0, False, parts.path, "localhost", unquote(parts.netloc))
+        return Target("localhost", 0, False, path, "localhost", unquote(parts.netloc))
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"The endpoint {url!r} is no URL; write it like https://api.groq.com/openai/v1.")
     tls = parts.scheme == "https"
-    path = parts.path + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.hostname, port or (443 if tls else 80), tls, path, parts.netloc.rpartition("@")[2])
+    return Target(parts.hostname, parts.port or (443 if tls else 80), tls, path, parts.netloc)
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of a URL, its port among them; raises ConfigError where there are none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as fault:
+        raise ConfigError(f"The endpoint {url!r} is no URL: {fault}.") from None
+    return parts

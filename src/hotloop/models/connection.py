@@ -32,6 +32,10 @@ class Stale(Exception):
     """A kept-alive connection turned out to be closed before any byte of the reply."""
 
 
+class _OutOfStep(Exception):
+    """The server sends more than was asked for."""
+
+
 class Connection(asyncio.Protocol):
     """One kept-alive connection; the callbacks named `on_*` are httptools'."""
 
@@ -42,9 +46,10 @@ class Connection(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._ended: asyncio.Future[None] | None = None
         self._fresh = True
-        self._unsent = False
+        self._unsent = self._held = self._begun = False
         self._linger: asyncio.TimerHandle | None = None
         self.usable = False
+        self._reset()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self.usable:
@@ -53,7 +58,6 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.usable = True
-        self._reset()
         self._parser = httptools.HttpResponseParser(self)
         self._pool.opened(self)
 
@@ -75,9 +79,11 @@ class Connection(asyncio.Protocol):
 
     def pause(self) -> None:
         if not self.transport.is_closing():
+            self._held = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
+        self._held = False
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
@@ -97,6 +103,11 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._status = 0
         self._complete = self._keep = False
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise _OutOfStep
+        self._begun = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
@@ -118,10 +129,12 @@ class Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as fault:
-            self._fail(TransportError(f"{self._pool.where} does not speak HTTP/1.1: {fault}."))
-            self.abort()
-            return
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as fault:
+            self._keep = False
+            if not self._complete:
+                self._fail(TransportError(f"{self._pool.where} does not speak HTTP/1.1: {fault}."))
+                self.abort()
+                return
         done = False
         if self._parts:
             body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -144,7 +157,7 @@ class Connection(asyncio.Protocol):
         unframed = self._status >= 200 and not self._complete and not _is_framed(self._headers)
         if unframed and error is None:
             self._resolve()
-        elif self._status == 0 and not self._fresh:
+        elif not self._begun and not self._fresh:
             self._fail(Stale())
         else:
             self._fail(TransportError(f"{self._pool.where} closed the connection before its reply was complete."))
@@ -159,9 +172,12 @@ class Connection(asyncio.Protocol):
             self._linger.cancel()
             self._linger = None
         self._reset()
+        self._begun = False
         self._receiver = None
         self._resolve()
         self._ended = None
+        if self._held:
+            self.resume()  # who held up this reply must not hold up the next
         if keep and self.usable:
             self._pool.free(self)
         else:

@@ -19,6 +19,7 @@ from hotloop.models.proxy import Proxy, Tunnel, proxy_for
 from hotloop.models.target import Target, parse_target
 from hotloop.models.transport import Receiver
 
+_SHORT = 1.0  # seconds that a spare connection must have lived to be replaced
 _IDLE_LIMIT = 256  # connections kept; more are closed when their reply has ended
 
 
@@ -84,7 +85,7 @@ class _Pool:
         self._spares = 0
         self._closer: AsyncGenerator[None] | None = None
         self._opening: set[asyncio.Task[None]] = set()
-        self._live: set[Connection] = set()
+        self._live: dict[Connection, float] = {}  # since when
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
         request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
@@ -100,13 +101,20 @@ class _Pool:
     async def warm(self, connections: int = 1) -> None:
         self._spares = max(self._spares, connections)
         missing = connections - len(self._idle)
-        for connection in await asyncio.gather(*(self._connect() for _ in range(missing))):
-            self.free(connection)
+        opened = await asyncio.gather(*(self._connect() for _ in range(missing)), return_exceptions=True)
+        for each in opened:
+            if isinstance(each, Connection):
+                self.free(each)
+        for each in opened:
+            if isinstance(each, BaseException):
+                raise each
 
     async def aclose(self) -> None:
         self._spares = 0
-        for task in self._opening:
-            task.cancel()
+        if opening := list(self._opening):
+            for task in opening:
+                task.cancel()
+            await asyncio.wait(opening)
         closer, self._closer = self._closer, None
         if closer is not None:
             await closer.aclose()
@@ -127,14 +135,16 @@ class _Pool:
 
     def opened(self, connection: Connection) -> None:
         """See `Pool.opened`."""
-        self._live.add(connection)
+        self._live[connection] = self.loop.time()
 
     def lost(self, connection: Connection) -> None:
         """See `Pool.lost`."""
-        self._live.discard(connection)
+        since = self._live.pop(connection, 0.0)
         if connection not in self._idle:
             return
         self._idle.remove(connection)
+        if self.loop.time() - since < _SHORT:
+            self._spares = 0  # nor does the server keep the next one
         if len(self._idle) < self._spares and not self.loop.is_closed():
             task = self.loop.create_task(self._reopen())
             self._opening.add(task)
@@ -166,7 +176,7 @@ class _Pool:
                 connection = await self._open(self.loop)
         except TimeoutError:
             raise ConnectError(f"No connection to {self.where} within {self._transport.connect_timeout:g} s.") from None
-        except OSError as fault:
+        except (OSError, UnicodeError) as fault:
             raise ConnectError(_connect_fault(fault, self)) from fault
         return connection
 
@@ -225,7 +235,7 @@ def _default_tls() -> ssl.SSLContext:
     return _tls_context
 
 
-def _connect_fault(fault: OSError, pool: _Pool) -> str:
+def _connect_fault(fault: OSError | UnicodeError, pool: _Pool) -> str:
     where, through = pool.where, f" (through the proxy {pool._proxy.host})" if pool._proxy else ""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"The certificate of {where} is not trusted: {fault.verify_message}. Set SSL_CERT_FILE to its authority."
@@ -235,4 +245,6 @@ def _connect_fault(fault: OSError, pool: _Pool) -> str:
         return f"The name of {where} cannot be resolved{through}: {fault.strerror}."
     if isinstance(fault, ConnectionRefusedError):
         return f"Nothing listens at {where}{through}. Is the service running, and is the endpoint right?"
+    if isinstance(fault, UnicodeError):
+        return f"{where}{through} is no possible name: {fault}."
     return f"No connection to {where}{through}: {fault.strerror or fault}."

@@ -64,7 +64,8 @@ def broken(monkeypatch):
     return ["sim", "--script", "x.yaml"]
 
 
-def test_unexpected_error_is_a_line_and_a_file(capsys, broken):
+def test_unexpected_error_is_a_line_and_a_file(capsys, monkeypatch, tmp_path, broken):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(broken) == 2
     error, bug = capsys.readouterr().err.splitlines()
     assert error == "error: ZeroDivisionError: a bug"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 INTERRUPTED = 130
-_GRACE = 0.05  # seconds in which everything that is under way may stop by itself
+_GRACE = 0.03  # seconds in which everything that is under way may stop by itself
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,114 @@
+"""The real model, fetched once into the user's cache, and a way to ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hotloop.models.local.engine import LocalTransport
+from hotloop.models.local.weights import fetch_weights
+from hotloop.models.transport import Throttle
+
+ORDER_ID = {"type": "string", "pattern": "^[0-9]{8}$"}
+
+
+class Recorder:
+    """A receiver that keeps what it gets, and when."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.body = b""
+        self.began = self.first = 0.0
+        self.throttle: Throttle | None = None
+        self.on_data: Callable[[], bool] = lambda: False
+
+    def sent(self, connected: bool, throttle: Throttle | None) -> None:
+        self.began = time.perf_counter()
+        self.throttle = throttle
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.status, self.headers = status, dict(headers)
+
+    def data(self, chunk: bytes) -> bool:
+        self.first = self.first or time.perf_counter()
+        self.body += chunk
+        return self.on_data()
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        events = self.body.decode().split("\n\n")
+        assert events[-2:] == ["data: [DONE]", ""]
+        return [msgspec.json.decode(event.removeprefix("data: ")) for event in events[:-2]]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return msgspec.json.decode(self.body)
+
+    @property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """The calls of a reply in one piece."""
+        message = self.json["choices"][0]["message"]
+        functions = [call["function"] for call in message.get("tool_calls", ())]
+        return [(each["name"], msgspec.json.decode(each["arguments"])) for each in functions]
+
+
+def offer(name: str, description: str = "", **properties: Any) -> dict[str, Any]:
+    """An entry of `tools`, all of whose parameters are required."""
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+@pytest.fixture(scope="session")
+def order_tools() -> list[dict[str, Any]]:
+    return [
+        offer("query_order_status", "Current status of an order, by its order number. 查询订单状态", order_id=ORDER_ID),
+        offer(
+            "query_logistics",
+            "Where the parcel of an order is now: logistics, shipping, delivery. 查询订单的物流、快递、配送信息",
+            order_id=ORDER_ID,
+        ),
+    ]
+
+
+@pytest.fixture(scope="session")
+def weights() -> Path:
+    return fetch_weights()
+
+
+@pytest.fixture(scope="session")
+def local(weights: Path) -> Iterator[LocalTransport]:
+    """SmolLM2, loaded for all tests; an engine belongs to no event loop."""
+    transport = LocalTransport()
+    asyncio.run(transport.warm())
+    yield transport
+    asyncio.run(transport.aclose())
+
+
+@pytest.fixture
+def ask(local: LocalTransport) -> Callable[..., Any]:
+    """Send a request made of keyword arguments, for a reply in one piece unless it says otherwise."""
+
+    async def ask(prompt: str = "", *, transport: LocalTransport = local, **body: Any) -> Recorder:
+        recorder = Recorder()
+        body = {"model": "smollm2", "messages": [{"role": "user", "content": prompt}]} | body
+        await transport.send(msgspec.json.encode(body), recorder)
+        return recorder
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def make_offer() -> Callable[..., dict[str, Any]]:
+    return offer
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()

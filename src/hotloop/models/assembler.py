@@ -127,8 +127,9 @@ class CallAssembler:
         self._places: dict[tuple[str, int | None], _Slot] = {}  # by id and index, by id alone, by index alone
         self.fault: str | None = None
 
-    def __len__(self) -> int:
-        return sum(not self._is_phantom(slot) for slot in self._slots)
+    def __bool__(self) -> bool:
+        """True once there is a call."""
+        return any(not self._is_phantom(slot) for slot in self._slots)
 
     def feed(self, item: dict[str, Any], events: list[Event]) -> None:
         """Take one item of a delta's `tool_calls`; append what it opens and seals to `events`."""

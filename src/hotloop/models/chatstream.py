@@ -33,7 +33,7 @@ _SAFE = frozenset({"stop", "tool_calls", "function_call"})
 _FAILED = frozenset({"error", "abort"})
 _DONE = b"[DONE]"
 _TIMINGS = ("prompt_ms", "predicted_ms")  # of llama.cpp
-_MANY = 2048  # bytes in one read from which chunks are read as runs
+_MANY = 8192  # bytes in one read from which chunks are read as runs
 _LESSONS = 8  # chunks that may be looked at for what the others are like
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 _CUT = "The reply was cut off."
@@ -351,7 +351,7 @@ class ChatStream:
             self.error = MalformedReply(f"The service sent JSON that is no chat completion: {body[:80]!r}.")
 
     def _end(self, events: list[Event]) -> None:
-        called = self._calls is not None and len(self._calls) > 0
+        called = bool(self._calls)
         if self._finish is None:
             self.error = TransportError("The reply ended before the service said that it was complete.")
         elif self._finish == "content_filter":

@@ -7,7 +7,7 @@ import pytest
 
 from hotloop.errors import ConfigError
 from hotloop.lab.script import call, raw, say
-from hotloop.lab.sim import SimulatedService, serve_simulation
+from hotloop.lab.sim import SimulatedService
 from hotloop.models.chatstream import ChatStream
 
 WORDS = " ".join(f"w{number}" for number in range(40))
@@ -304,23 +304,6 @@ async def test_a_taken_port_is_said():
         with pytest.raises(ConfigError, match=str(port)):
             async with SimulatedService(["two"], port=port):
                 pass
-
-
-async def test_serve_simulation_tells_its_address_and_stops_when_cancelled(tmp_path):
-    script = tmp_path / "script.json"
-    script.write_text('["from the file"]')
-    address = asyncio.get_running_loop().create_future()
-    options = {"host": "127.0.0.1", "port": 0, "ttft": 0.0, "tpot": 0.0, "script": script}
-    serving = asyncio.create_task(serve_simulation(**options, ready=address.set_result))
-    url = await asyncio.wait_for(address, 5)
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1].split("/")[0]))
-    assert (await Client(reader, writer).ask(CHAT, request())).reply().text == "from the file"
-    serving.cancel()
-    await asyncio.wait([serving])
-    assert serving.cancelled()
-    assert await reader.read() == b""
-    writer.close()
-    await writer.wait_closed()
 
 
 async def test_the_default_script_calls_what_is_offered(serve):

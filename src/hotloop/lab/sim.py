@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -25,7 +21,6 @@ from hotloop.lab.script import (
     Request,
     as_reply,
     decode_request,
-    load_script,
     per_conversation,
     turn,
     wants_usage,
@@ -135,38 +130,6 @@ class SimulatedService:
             start += (len(rendered.tokens) - 1) * self._tpot
             pieces = [response(200, rendered.body(prompt_tokens(exchange.body)))]
         Emitter(exchange, pieces, start, self._tpot, self._timer, self.stats)
-
-
-async def serve_simulation(
-    *,
-    host: str,
-    port: int,
-    ttft: float,
-    tpot: float,
-    script: str | Path | None,
-    ready: Callable[[str], None],
-) -> None:
-    """Serve a simulated model until cancelled; `ready` is told the base URL once it listens.
-
-    `script` is a file of replies (see `load_script`), or None to call whatever tools are offered. Port 0 takes a free
-    one. Raises ConfigError for a script or port that cannot be used.
-    """
-    replies = auto if script is None else load_script(script)
-    async with SimulatedService(replies, ttft=ttft, tpot=tpot, host=host, port=port) as service:
-        with _unhurried_gc():
-            ready(service.url)
-            await asyncio.Event().wait()
-
-
-@contextmanager
-def _unhurried_gc() -> Iterator[None]:
-    """Leave what exists by now out of garbage collection: walking it all would hold the tokens up by 20 ms."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @lru_cache(maxsize=1024)

@@ -243,8 +243,11 @@ def test_what_comes_from_the_environment_is_never_shown(key: str, monkeypatch: p
 
 
 def test_secrets_are_masked_where_a_spec_is_printed() -> None:
-    spec = load_spec("inference: {endpoint: 'http://me:hunter2@host/v1', model: m, api_key: hunter2}\n")
+    spec = load_spec("inference: {endpoint: 'http://host/v1', model: m, api_key: hunter2}\n")
     assert "hunter2" not in repr(spec) + str(spec)
+    with pytest.raises(ConfigError) as refused:
+        load_spec("inference: {endpoint: 'http://me:hunter2@host/v1', model: m}\n")
+    assert "hunter2" not in str(refused.value)
     assert "api_key='***'" in repr(spec)
 
 

@@ -40,7 +40,7 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
     retries: Retries = 2
 
     def __repr__(self) -> str:
-        shown = msgspec.structs.asdict(self) | {"endpoint": _without_password(self.endpoint)}
+        shown = msgspec.structs.asdict(self)
         if self.api_key is not None:
             shown["api_key"] = "***"
         return f"InferenceSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
@@ -138,7 +138,3 @@ def _import(name: str, module_name: str, folder: Path) -> ModuleType:
             f"tools.use: {name!r}: another module {module_name} is imported already, from {module.__file__}"
         )
     return module
-
-
-def _without_password(url: str) -> str:
-    return re.sub("//[^/@]*@", "//***@", url)

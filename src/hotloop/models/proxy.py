@@ -29,13 +29,13 @@ def proxy_for(target: Target) -> Proxy | None:
     url = proxies.get("https" if target.tls else "http") or proxies.get("all")
     if not url or proxy_bypass(target.host, proxies):
         return None
-    parts = urlsplit(url if "://" in url else "http://" + url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError(f"The proxy {parts.scheme}://{parts.hostname} is not supported; use an http:// proxy.")
     try:
+        parts = urlsplit(url if "://" in url else "http://" + url)
         port = parts.port or 80
     except ValueError as fault:
-        raise ConfigError(f"The proxy {parts.hostname} has no valid port: {fault}.") from None
+        raise ConfigError(f"The proxy that the environment names is no URL: {fault}.") from None
+    if parts.scheme != "http" or not parts.hostname:
+        raise ConfigError(f"The proxy {parts.scheme}://{parts.hostname} is not supported; use an http:// proxy.")
     secret = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     token = base64.b64encode(secret.encode()).decode()
     authorization = f"proxy-authorization: Basic {token}\r\n" if parts.username else ""

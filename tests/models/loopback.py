@@ -107,6 +107,8 @@ async def service(handle: Handle, *, tls: ssl.SSLContext | None = None, unix: st
     try:
         yield seen
     finally:
+        for _ in range(5):
+            await asyncio.sleep(0)  # connections that are just being accepted
         server.close()
         for task in list(tasks):
             task.cancel()

@@ -241,6 +241,7 @@ async def test_a_prompt_longer_than_the_context_is_refused(ask: Ask) -> None:
         (b"{", "cannot be read"),
         (b'{"messages":"hello"}', r"Expected `array`, got `str` - at `$.messages`"),
         (b'{"messages":[]}', "no messages"),
+        (b'{"messages":[{"role":"user","content":"Hi"}],"max_tokens":-5}', "n_predict"),
         (b'{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}', "text only"),
     ],
 )
@@ -254,7 +255,11 @@ async def test_a_schema_that_cannot_be_held_is_refused_by_name(ask: Ask, make_of
     tools = [make_offer("find_word", "Find a word.", word={"type": "string", "pattern": r"\bfoo\b"})]
     reply = await ask("find the word foo", tools=tools, tool_choice="required")
     assert reply.status == 400
-    assert "The schema of find_word's arguments cannot be held" in reply.json["error"]["message"]
+    assert "The schema of find_word cannot be held" in reply.json["error"]["message"]
+    wanted = {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": r"\bfoo\b"}}}
+    reply = await ask("find the word foo", response_format=wanted)
+    assert reply.status == 400
+    assert "The schema of response_format cannot be held" in reply.json["error"]["message"]
 
 
 async def test_transports_of_one_file_share_an_engine_until_the_last_is_closed(

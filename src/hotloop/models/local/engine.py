@@ -32,7 +32,7 @@ class LocalTransport:
 
     `model` is "smollm2", whose weights are fetched when they are first needed (`weights.fetch_weights` does it with
     progress), or the path of any GGUF file. Transports for the same file share one engine: one copy of the weights,
-    one request at a time, and the number of `threads` (default: the usable cores, at most 8) that the first asked for.
+    one request at a time, and as many `threads` as the first asked for (default: half the usable cores, 2 to 8).
     Loading holds the interpreter for about a quarter of a second, so `warm` it before serving. Raises ConfigError if
     llama.cpp is not installed, WeightsError for a file that is missing or no GGUF.
     """
@@ -51,16 +51,14 @@ class LocalTransport:
         else:
             file = read_gguf(Path(model).expanduser())
             self._key, self._locate = str(file.path), lambda _: file.path
-            self._prepare = partial(template.prepare_plain, ends=file.ends)
-            if template.knows_tools(file.template):
-                self._prepare = template.prepare_native
+            self._prepare = partial(template.prepare, ends=file.ends)
         self.model = model
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
         """See `Transport.send`; also raises WeightsError. A request that cannot be served is answered with 400."""
         try:
             request = read_request(body)
-            prepared = self._prepare(request, body)
+            prepared = self._prepare(request)
         except BadRequest as error:
             receiver.sent(False, None)
             _refuse(receiver, EngineFault(400, str(error)))
@@ -172,7 +170,7 @@ class Delivery:
             for function in prepared.probes:
                 _require_held(model, function)
             model.ask(prepared.body, self._chunk, chat=prepared.chat)
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             self._call(self._fail, EngineFault(400, f"llama.cpp cannot read the request: {error}"))
         except EngineFault as fault:
             self._call(self._fail, fault)
@@ -210,7 +208,7 @@ def _require_held(model: worker.Model, function: Function) -> None:
     if not model.holds(grammar.probe(function), grammar.PROBE):
         raise EngineFault(
             400,
-            f"The schema of {function.name}'s arguments cannot be held while decoding. Look for a pattern with "
+            f"The schema of {function.name} cannot be held while decoding. Look for a pattern with "
             "look-around, \\b, \\A, \\Z or a back reference, or limits that exclude each other.",
         )
 

@@ -20,10 +20,9 @@ _END_TEXTS = frozenset(
 
 
 class ModelFile(NamedTuple):
-    """A model's file, its chat template ("" if it has none), and the tokens that may end the model's turn."""
+    """A model's file, and the tokens that may end the model's turn."""
 
     path: Path
-    template: str
     ends: tuple[int, ...]
 
 
@@ -40,7 +39,7 @@ def read_gguf(path: Path) -> ModelFile:
         raise WeightsError(
             f"{path} is damaged: its metadata cannot be read ({error}). Fetch the file again."
         ) from error
-    return ModelFile(path.resolve(), facts.get("tokenizer.chat_template", ""), _ends(facts))
+    return ModelFile(path.resolve(), _ends(facts))
 
 
 def _ends(facts: dict[str, Any]) -> tuple[int, ...]:

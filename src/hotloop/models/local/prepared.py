@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hotloop.models.local.reply import Reader
+from hotloop.models.local.reply import LineReader
 from hotloop.models.local.request import ChatRequest, Function, JsonObject
 
 
@@ -19,7 +19,7 @@ class Prepared(NamedTuple):
     chat: bool
     body: JsonObject
     probes: Sequence[Function]
-    read: Reader
+    read: LineReader
 
 
-Prepare = Callable[[ChatRequest, bytes], Prepared]
+Prepare = Callable[[ChatRequest], Prepared]

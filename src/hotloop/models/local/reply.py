@@ -25,15 +25,8 @@ class EngineFault(Exception):
         self.body = _encode({"error": {"message": message, "type": kind, "code": code or kind}})
 
 
-class Reader(Protocol):
-    """Reads the chunks of llama.cpp."""
-
-    def __call__(self, choice: JsonObject) -> Iterator[Delta]:
-        """The deltas in a chunk's choice."""
-
-
 class LineReader:
-    """Reads decisions written in lines, one per call (see `grammar`); anything else is text.
+    """Reads the choices in llama.cpp's chunks, where calls are lines (see `grammar`) and anything else is text.
 
     `names` are the tools that may be called; with `only_calls`, text means that the grammar was not in force.
     """
@@ -46,7 +39,10 @@ class LineReader:
         self._within = ""  # "", "call" or "text"
 
     def __call__(self, choice: JsonObject) -> Iterator[Delta]:
-        text = choice["text"] if "text" in choice else choice.get("delta", {}).get("content") or ""
+        delta = choice.get("delta", {})
+        if thought := delta.get("reasoning_content"):
+            yield {"reasoning_content": thought}
+        text = choice.get("text") or delta.get("content") or ""
         while text:
             if self._within == "text":
                 yield {"content": text}
@@ -86,13 +82,6 @@ class LineReader:
 
     def _call(self, function: JsonObject, **more: str) -> Delta:
         return {"tool_calls": [{"index": self._calls - 1, **more, "function": function}]}
-
-
-def read_native(choice: JsonObject) -> Iterator[Delta]:
-    """Deltas that llama.cpp itself has read, with the tool format of the model's own template."""
-    delta = {key: value for key, value in choice.get("delta", {}).items() if value and key != "role"}
-    if delta:
-        yield delta
 
 
 class Sink(Protocol):
@@ -166,7 +155,7 @@ class WholeSink:
 class ReplyWriter:
     """Turns the chunks of one reply of llama.cpp into the bytes of a body. Raises EngineFault."""
 
-    def __init__(self, read: Reader, sink: Sink) -> None:
+    def __init__(self, read: LineReader, sink: Sink) -> None:
         self._read = read
         self._sink = sink
         self._finish = ""

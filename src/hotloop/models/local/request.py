@@ -107,6 +107,12 @@ class ChatRequest(msgspec.Struct):
             return schema
         return {"type": "object"} if wanted.get("type") == "json_object" else None
 
+    @property
+    def held(self) -> list[Function]:
+        """Everything with a schema that the reply must meet."""
+        schema = self.answer_schema
+        return [*self.functions, Function("response_format", parameters=schema)] if schema else self.functions
+
     def sampling(self, *, temperature: float | None = None, max_tokens: int | None = None) -> JsonObject:
         """What llama.cpp is told about sampling; the arguments stand where the request says nothing."""
         wanted = {

@@ -38,7 +38,7 @@ EXAMPLE = (
 )
 
 
-def prepare(request: ChatRequest, body: bytes) -> Prepared:
+def prepare(request: ChatRequest) -> Prepared:
     """The prompt, the constraint and the way to read what comes."""
     functions = called_for(request)
     if functions:
@@ -52,7 +52,7 @@ def prepare(request: ChatRequest, body: bytes) -> Prepared:
     return Prepared(
         chat=False,
         body={"prompt": prompt(request), "grammar": constraint, **sampling},
-        probes=functions,
+        probes=request.held,
         read=LineReader([function.name for function in functions], only_calls=bool(functions)),
     )
 

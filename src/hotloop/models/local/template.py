@@ -1,7 +1,8 @@
-"""How any other model is asked: in its own chat template.
+"""How any other model is asked: in its own chat template, free to choose between calls and a text.
 
-If the template knows tools, llama.cpp's own reading and writing of that format is used. If not, the tools are described
-in the system message, calls are written as lines, and a grammar lets the model choose between calls and a text.
+The tools are described in the system message and calls are written as lines, also where the template has a tool format
+of its own: llama.cpp does not hold a model to that format reliably (ggml-org/llama.cpp#27217 and #27767), and a call
+whose arguments do not meet their schema is worth less than one in an unfamiliar form.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from hotloop.models.local import grammar
 from hotloop.models.local.prepared import Prepared
-from hotloop.models.local.reply import LineReader, read_native
+from hotloop.models.local.reply import LineReader
 from hotloop.models.local.request import ChatRequest, JsonObject, Message
 
 _HOW_TO_CALL = """\
@@ -25,20 +26,8 @@ tool_name {{"argument": "value"}}
 The results follow. Answer in words when you have what you need."""
 
 
-def knows_tools(template: str) -> bool:
-    """Whether a chat template has a place for tools."""
-    return "tools" in template
-
-
-def prepare_native(request: ChatRequest, body: bytes) -> Prepared:
-    """For a template that knows tools."""
-    asked: JsonObject = msgspec.json.decode(body)
-    tools = {"parallel_tool_calls": True} if request.tools else {}
-    return Prepared(True, tools | asked | request.sampling(), (), read_native)
-
-
-def prepare_plain(request: ChatRequest, body: bytes, ends: tuple[int, ...]) -> Prepared:
-    """For a template that knows none; `ends` are the tokens that end the model's turn."""
+def prepare(request: ChatRequest, ends: tuple[int, ...]) -> Prepared:
+    """The messages, the constraint and the way to read what comes; `ends` are the tokens that end the model's turn."""
     functions = request.functions
     constraint = ""
     if functions:
@@ -46,7 +35,7 @@ def prepare_plain(request: ChatRequest, body: bytes, ends: tuple[int, ...]) -> P
     elif request.answer_schema:
         constraint = grammar.answer((), ends, request.answer_schema)
     asked: JsonObject = {"messages": list(_messages(request)), "grammar": constraint, **request.sampling()}
-    return Prepared(True, asked, functions, LineReader([function.name for function in functions]))
+    return Prepared(True, asked, request.held, LineReader([function.name for function in functions]))
 
 
 def _messages(request: ChatRequest) -> Iterator[JsonObject]:

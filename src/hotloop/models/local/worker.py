@@ -54,8 +54,8 @@ class Model:
     def ask(self, body: JsonObject, each: Callable[[Chunk], bool | None], *, chat: bool = False) -> None:
         """Put one request; `each` gets every chunk of the reply as it comes, and stops the model by returning True.
 
-        `chat` tells that the body has messages instead of a prompt. Raises what `each` raises, ValueError for a body
-        that llama.cpp cannot read, and Closed.
+        `chat` tells that the body has messages instead of a prompt. Raises what `each` raises, ValueError or
+        RuntimeError for a body that llama.cpp cannot read, and Closed.
         """
         failed: list[BaseException] = []
 
@@ -150,6 +150,7 @@ def _load(path: Path, threads: int | None) -> Any:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads or _usable_cores()
     params.cache_ram_mib = _CACHE_MIB
     params.warmup = False
+    params.enable_reasoning = 0  # a constrained reply has no room for it
     params.fit_params = not on_cpu  # finds out what fits into a GPU, by loading twice
     with _unreachable(params):
         try:
@@ -191,9 +192,9 @@ def import_llama() -> Any:
 
 
 def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return min(8, len(os.sched_getaffinity(0)))
-    return min(8, os.cpu_count() or 1)
+    """Half of what this process may run on, which is all that cores with two threads each really have."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, max(2, cores // 2), 8)
 
 
 class _Shared:

@@ -1,0 +1,154 @@
+"""Constrained decoding: whatever the model would like to write, the arguments meet the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from hotloop.models.local import grammar
+from hotloop.models.local.request import Function
+
+Ask = Callable[..., Any]
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "pattern": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
+    "open pattern": {"type": "string", "pattern": "[0-9]{2}"},
+    "pattern and length": {"type": "string", "pattern": "^[a-c]+$", "minLength": 3, "maxLength": 5},
+    "enum": {"enum": ["red", "blue", 'a "quoted" one', "绿色"]},
+    "mixed enum": {"enum": [1, "one", None, True]},
+    "const": {"const": "exactly this"},
+    "free string": {"type": "string"},
+    "short string": {"type": "string", "minLength": 2, "maxLength": 8},
+    "date": {"type": "string", "format": "date"},
+    "integer": {"type": "integer"},
+    "bounded integer": {"type": "integer", "minimum": -3, "maximum": 12},
+    "exclusive integer": {"type": "integer", "exclusiveMinimum": 7, "exclusiveMaximum": 9},
+    "multiple": {"type": "integer", "minimum": 0, "maximum": 1000, "multipleOf": 25},
+    "number": {"type": "number"},
+    "bounded number": {"type": "number", "minimum": 0.5, "maximum": 1.25},
+    "boolean": {"type": "boolean"},
+    "nullable": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 9}, {"type": "null"}]},
+    "types": {"type": ["integer", "null"], "minimum": 1, "maximum": 3},
+    "array": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 3},
+    "tuple": {"type": "array", "prefixItems": [{"type": "boolean"}, {"const": 7}], "items": False, "minItems": 2},
+    "nested": {
+        "type": "object",
+        "properties": {
+            "at": {
+                "type": "object",
+                "properties": {"row": {"type": "integer", "minimum": 1, "maximum": 9}},
+                "required": ["row"],
+            },
+            "kind": {"enum": ["x", "y"]},
+        },
+        "required": ["at", "kind"],
+    },
+    "optional": {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"enum": ["x"]}}, "required": ["b"]},
+    "tagged": {
+        "anyOf": [
+            {"type": "object", "properties": {"kind": {"const": "card"}}, "required": ["kind"]},
+            {
+                "type": "object",
+                "properties": {"kind": {"const": "cash"}, "coins": {"type": "integer", "minimum": 0, "maximum": 9}},
+                "required": ["kind", "coins"],
+            },
+        ]
+    },
+    "reference": {"$ref": "#/$defs/Side"},
+}
+DEFINITIONS = {"Side": {"type": "string", "pattern": "^(left|right)$"}}
+PROMPTS = [
+    "Use the thing for order 20250101, please",
+    "thing 42, in Berlin",
+    "用一下 thing，谢谢",
+    "thing?",
+    "THING! -1",
+]
+
+
+def offered(schema: dict[str, Any]) -> dict[str, Any]:
+    parameters = {
+        "type": "object",
+        "properties": {"value": schema, "loud": {"type": "boolean"}},
+        "required": ["value"],
+        "$defs": DEFINITIONS,
+    }
+    return {
+        "type": "function",
+        "function": {"name": "use_thing", "description": "The thing.", "parameters": parameters},
+    }
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+async def test_arguments_meet_their_schema(ask: Ask, kind: str) -> None:
+    """Five calls each, 120 in all, most of them at a temperature at which this model writes nonsense."""
+    tool = offered(SCHEMAS[kind])
+    for seed, prompt in enumerate(PROMPTS):
+        reply = await ask(prompt, tools=[tool], tool_choice="required", temperature=0.4 * seed, seed=seed)
+        assert reply.status == 200, reply.body
+        [(name, arguments)] = reply.calls
+        assert name == "use_thing"
+        jsonschema.validate(arguments, tool["function"]["parameters"])
+        assert set(arguments) <= {"value", "loud"}
+
+
+async def test_free_strings_are_words_of_the_user(ask: Ask, make_offer: Callable[..., Any]) -> None:
+    tools = [make_offer("search_flights", "Flights between cities.", origin={"type": "string"}, to={"type": "string"})]
+    reply = await ask("Find flights from Oslo to Rome", tools=tools)
+    assert reply.calls == [("search_flights", {"origin": "Oslo", "to": "Rome"})]
+
+
+async def test_several_calls_are_each_held_to_their_own_schema(ask: Ask, make_offer: Callable[..., Any]) -> None:
+    tools = [
+        make_offer("weather", "Weather in a city.", city={"enum": ["Oslo", "Rome"]}),
+        make_offer("hotel", "Book a hotel.", nights={"type": "integer", "minimum": 1, "maximum": 9}),
+    ]
+    reply = await ask("The weather in Rome, and a hotel for 3 nights", tools=tools)
+    assert reply.calls == [("weather", {"city": "Rome"}), ("hotel", {"nights": 3})]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "(?=x)y"},
+        {"type": "string", "pattern": r"(a)\1"},
+        {"type": "string", "pattern": r"\Aabc\Z"},
+        {"type": "integer", "minimum": 5, "maximum": 3},
+    ],
+)
+async def test_what_cannot_be_held_is_refused_and_never_decoded_freely(ask: Ask, schema: dict[str, Any]) -> None:
+    reply = await ask("thing", tools=[offered(schema)], tool_choice="required")
+    assert reply.status == 400
+    assert "use_thing" in reply.json["error"]["message"]
+
+
+def test_everything_that_could_go_on_for_ever_gets_an_end() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer", "minimum": 0},
+            "price": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "code": {"type": "string", "pattern": "x+"},
+            "kind": {"type": "string", "enum": ["a"]},
+        },
+    }
+    rule = grammar.calls([Function("f", "", schema)], said=["one", "two words"]).split("%json ")[1]
+    bounded = msgspec.json.decode(rule)
+    assert bounded["additionalProperties"] is False
+    assert bounded["properties"] == {
+        "count": {"type": "integer", "minimum": 0, "maximum": 10**18},
+        "price": {
+            "anyOf": [
+                {"type": "number", "multipleOf": 0.000001, "minimum": -(10**12), "maximum": 10**12},
+                {"type": "null"},
+            ]
+        },
+        "tags": {"type": "array", "items": {"enum": ["one", "two words"]}, "maxItems": 16},
+        "code": {"type": "string", "pattern": "x+", "maxLength": 256},
+        "kind": {"type": "string", "enum": ["a"]},
+    }

@@ -6,6 +6,8 @@ import asyncio
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from case_server import DONE, load_cases, pieces, plain, serve
 from hotloop import Agent, tool
@@ -13,6 +15,7 @@ from hotloop.errors import (
     AuthenticationError,
     ContentFiltered,
     ContextOverflow,
+    HotloopError,
     InvalidRequest,
     ModelError,
     Overloaded,
@@ -134,6 +137,37 @@ def reply_of(case, model, times):
         body, headers = plain(reply)
         return raw(body, status=reply["status"], headers=headers)
     return raw(*pieces(reply), cut=reply.get("end") == "reset")
+
+
+replies = st.one_of(
+    st.sampled_from([reply for case in CASES for reply in case["replies"]]),
+    st.lists(
+        st.sampled_from(
+            [piece for case in CASES for reply in case["replies"] if "frames" in reply for piece in reply["frames"]]
+        ),
+        max_size=8,
+    ).map(lambda frames: {"frames": frames}),
+    st.sampled_from([{"status": 200, "text": ""}, {"status": 418, "text": "teapot"}, {"raw": "x"}]),
+)
+
+
+@given(st.lists(replies, min_size=1, max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_whatever_comes_a_run_ends_and_its_history_is_sound(script):
+    tools, _ = tools_and_runs()
+
+    async def play():
+        model = ScriptedModel(lambda request: reply_of({"replies": script}, model, []))
+        async with Agent(model="m", endpoint=model, tools=tools, max_turns=4, timeout=5) as agent:
+            try:
+                return await agent.run("What is the weather?"), model.requests
+            except HotloopError as error:
+                return error, model.requests
+
+    outcome, requests = run_virtual(play())
+    assert isinstance(outcome, HotloopError) or isinstance(outcome.output, str)
+    for request in requests:
+        check_history(request["messages"])
 
 
 def test_no_call_of_a_case_runs_before_its_reply_is_complete():

@@ -381,10 +381,22 @@ def test_errors_say_what_the_service_said():
     assert "maximum context length" in str(asked.outcome)
 
 
-def test_an_endless_error_page_is_not_kept():
-    asked = Asked(raw(*[b"x" * 10_000] * 100, status=404))
+def test_an_endless_error_page_is_not_read_to_its_end():
+    asked = Asked(raw(*[b"x" * 10_000] * 100, status=404), tpot=1.0)
     assert isinstance(asked.outcome, ModelError)
+    assert asked.outcome.elapsed_ms == pytest.approx(6000.0)
     assert len(str(asked.outcome)) < 1000
+
+
+def test_a_compressed_reply_is_called_so():
+    asked = Asked(raw(b"\x1f\x8b\x08\0\0\0", headers={"content-encoding": "gzip"}), retries=0)
+    assert isinstance(asked.outcome, MalformedReply)
+    assert "gzip" in str(asked.outcome)
+
+
+@pytest.mark.parametrize("status", [201, 202, 206])
+def test_other_good_statuses(status):
+    assert Asked(raw(text("Hello"), end("stop"), status=status)).outcome.text == "Hello"
 
 
 def test_a_whole_reply_is_told_too():

@@ -714,6 +714,21 @@ async def test_a_large_request_waits_for_a_slow_reader():
         await transport.aclose()
 
 
+async def test_a_refusal_before_the_request_is_read():
+    async def handle(peer):
+        await peer.head()
+        await peer.send(reply(b"too large", 413, "connection: close"))
+        await peer.is_closed()
+
+    async with service(handle) as served:
+        transport = HttpTransport(served.url)
+        for _ in range(2):
+            got = await send(transport, b"x" * 20_000_000)
+            assert (got.status, got.body) == (413, b"too large")
+        await transport.aclose()
+    assert len(served.peers) == 2
+
+
 async def test_a_reply_waits_for_a_slow_reader():
     total, written = 30_000_000, 0
 

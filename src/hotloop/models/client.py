@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from hotloop.errors import ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
+from hotloop.errors import MalformedReply, ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
 from hotloop.limit import Limit
 from hotloop.models.chatstream import ChatStream
@@ -79,10 +79,9 @@ class Exchange:
 
     def data(self, chunk: bytes) -> bool:
         """See `Receiver.data`."""
-        if self.status != 200:
-            if len(self._error_body) < _ERROR_BODY_LIMIT:
-                self._error_body += chunk
-            return False
+        if self.status >= 300:
+            self._error_body += chunk
+            return len(self._error_body) >= _ERROR_BODY_LIMIT
         stream = self.stream
         before = stream.tokens
         events = stream.feed(chunk)
@@ -99,15 +98,19 @@ class Exchange:
 
     def reply(self) -> Reply:
         """The complete reply; raises ModelError if there is none."""
-        if self.status != 200:
-            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._headers}
-            raise service_error(self.status, headers, bytes(self._error_body))
+        if self.status >= 300:
+            raise service_error(self.status, self._fields(), bytes(self._error_body))
         events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
             self.first = self.last = self._clock()
         if events:
             self._emit(events)
+        if self.stream.error is not None and (how := self._fields().get("content-encoding", "identity")) != "identity":
+            raise MalformedReply(f"The service sent its reply as {how}, though it was asked for none of that.")
         return self.stream.reply()
+
+    def _fields(self) -> dict[str, str]:
+        return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._headers}
 
 
 class Client:

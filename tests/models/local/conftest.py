@@ -26,12 +26,10 @@ class Recorder:
         self.headers: dict[bytes, bytes] = {}
         self.body = b""
         self.began = self.first = 0.0
-        self.throttle: Throttle | None = None
         self.on_data: Callable[[], bool] = lambda: False
 
     def sent(self, connected: bool, throttle: Throttle | None) -> None:
         self.began = time.perf_counter()
-        self.throttle = throttle
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.status, self.headers = status, dict(headers)

@@ -129,26 +129,35 @@ async def test_an_answer_can_be_held_to_a_schema(ask: Ask) -> None:
     assert value["size"] in range(1, 10)
 
 
-class Idle:
-    """A task of the engine that tells when its turn has come."""
+class InEngine:
+    """A task of the engine: `work`, in its turn."""
 
-    def __init__(self) -> None:
-        self.loop, self.come = asyncio.get_running_loop(), asyncio.Event()
+    def __init__(self, work: Callable[[worker.Model], None]) -> None:
+        self.loop, self.done = asyncio.get_running_loop(), asyncio.Event()
+        self.work = work
+        self.error: BaseException | None = None
 
     def run(self, model: worker.Model) -> None:
-        self.loop.call_soon_threadsafe(self.come.set)
+        self.work(model)
+        self.loop.call_soon_threadsafe(self.done.set)
 
     def fail(self, error: BaseException) -> None:
-        raise error
+        self.error = error
+        self.loop.call_soon_threadsafe(self.done.set)
+
+
+async def in_engine(work: Callable[[worker.Model], None]) -> BaseException | None:
+    """Have the loaded model do something; the error, if it ends with one."""
+    task = InEngine(work)
+    worker.acquire(SMOLLM2, lambda: pytest.fail("the engine is running")).submit(task)
+    await task.done.wait()
+    worker.release(SMOLLM2)
+    return task.error
 
 
 async def seconds_until_idle() -> float:
     began = time.perf_counter()
-    engine = worker.acquire(SMOLLM2, lambda: pytest.fail("the engine is running"))
-    idle = Idle()
-    engine.submit(idle)
-    await idle.come.wait()
-    worker.release(SMOLLM2)
+    await in_engine(lambda model: None)
     return time.perf_counter() - began
 
 
@@ -182,29 +191,6 @@ async def test_a_receiver_that_has_enough_stops_the_model(local: LocalTransport,
     await local.send(msgspec.json.encode(body), recorder)
     assert recorder.body.count(b"data:") == 1
     assert time.perf_counter() - began < 5
-
-
-async def test_a_paused_reply_waits(local: LocalTransport, recorder: Any) -> None:
-    body = {"messages": [{"role": "user", "content": STORY}], "stream": True, "max_tokens": 30}
-    paused = asyncio.Event()
-
-    def pause_once() -> bool:
-        if not paused.is_set():
-            recorder.throttle.pause()
-            paused.set()
-        return False
-
-    recorder.on_data = pause_once
-    task = asyncio.create_task(local.send(msgspec.json.encode(body), recorder))
-    await paused.wait()
-    await asyncio.sleep(0.1)
-    had = recorder.body.count(b"data:")
-    await asyncio.sleep(0.3)
-    assert recorder.body.count(b"data:") == had <= 3
-    assert not task.done()
-    recorder.throttle.resume()
-    await task
-    assert len(recorder.frames) > had
 
 
 async def test_two_requests_at_once_are_both_answered(ask: Ask, order_tools: Tools) -> None:
@@ -260,6 +246,12 @@ async def test_a_schema_that_cannot_be_held_is_refused_by_name(ask: Ask, make_of
     reply = await ask("find the word foo", response_format=wanted)
     assert reply.status == 400
     assert "The schema of response_format cannot be held" in reply.json["error"]["message"]
+
+
+async def test_what_llama_cpp_itself_cannot_read_is_told(local: LocalTransport) -> None:
+    error = await in_engine(lambda model: model.ask({"messages": "none"}, lambda chunk: None, chat=True))
+    assert isinstance(error, worker.Unreadable)
+    assert str(error) == "llama.cpp cannot read the request: Expected 'messages' to be an array"
 
 
 async def test_transports_of_one_file_share_an_engine_until_the_last_is_closed(

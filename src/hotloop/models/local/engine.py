@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -65,7 +64,7 @@ class LocalTransport:
             return
         sink = EventSink(self.model) if request.stream else WholeSink(self.model)
         delivery = Delivery(prepared, sink, receiver)
-        receiver.sent(False, delivery)
+        receiver.sent(False, None)  # no throttle: a reply is never longer than the context
         try:
             await self._do(delivery.work)
         finally:
@@ -134,10 +133,7 @@ class Waiting:
 
 
 class Delivery:
-    """Has one request answered, and brings the reply from the engine's thread to a receiver on the event loop.
-
-    It is also the reply's throttle: a paused model decodes no further.
-    """
+    """Has one request answered, and brings the reply from the engine's thread to a receiver on the event loop."""
 
     def __init__(self, prepared: Prepared, sink: Sink, receiver: Receiver) -> None:
         self._prepared = prepared
@@ -145,23 +141,12 @@ class Delivery:
         self._content_type = sink.content_type
         self._receiver = receiver
         self._loop = asyncio.get_running_loop()
-        self._flowing = threading.Event()
-        self._flowing.set()
         self._over = False
         self._begun = False
-
-    def pause(self) -> None:
-        """See `Throttle.pause`."""
-        self._flowing.clear()
-
-    def resume(self) -> None:
-        """See `Throttle.resume`."""
-        self._flowing.set()
 
     def abandon(self) -> None:
         """Nothing more is delivered; the model stops at its next step."""
         self._over = True
-        self._flowing.set()
 
     def work(self, model: worker.Model) -> None:
         """Ask and deliver, in the engine's thread."""
@@ -170,13 +155,12 @@ class Delivery:
             for function in prepared.probes:
                 _require_held(model, function)
             model.ask(prepared.body, self._chunk, chat=prepared.chat)
-        except (ValueError, RuntimeError) as error:
-            self._call(self._fail, EngineFault(400, f"llama.cpp cannot read the request: {error}"))
+        except worker.Unreadable as error:
+            self._call(self._fail, EngineFault(400, str(error)))
         except EngineFault as fault:
             self._call(self._fail, fault)
 
     def _chunk(self, chunk: JsonObject) -> bool:
-        self._flowing.wait()
         if not self._over and (written := self._write(chunk)):
             self._call(self._data, written)
         return self._over

@@ -10,11 +10,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from hotloop.errors import ConfigError, HotloopError, WeightsError
+from hotloop.errors import ConfigError, WeightsError
 from hotloop.models.local.request import JsonObject
 
 Chunk = JsonObject
@@ -24,6 +24,7 @@ _CONTEXT = 8192  # tokens
 _CPU_BATCH = 16  # tokens evaluated at once: no slower on a CPU than more, and what a cancellation waits for
 _GPU_BATCH = 512
 _CACHE_MIB = 512  # of main memory, for the evaluated prompts of conversations that are not the newest
+_AS_IT_COMES = {"stream": True, "return_progress": True, "stream_options": {"include_usage": True}}
 _MOST_HELD = 1024
 _SILENT = -1
 _SPINS = "500"  # short waits between llama.cpp's threads: as fast alone, four times faster on a busy machine
@@ -43,6 +44,10 @@ class Closed(Exception):
     """The engine was closed before or while it worked."""
 
 
+class Unreadable(Exception):
+    """llama.cpp cannot read a request; `str()` says why."""
+
+
 class Model:
     """A loaded model, for use in the engine's thread."""
 
@@ -54,8 +59,7 @@ class Model:
     def ask(self, body: JsonObject, each: Callable[[Chunk], bool | None], *, chat: bool = False) -> None:
         """Put one request; `each` gets every chunk of the reply as it comes, and stops the model by returning True.
 
-        `chat` tells that the body has messages instead of a prompt. Raises what `each` raises, ValueError or
-        RuntimeError for a body that llama.cpp cannot read, and Closed.
+        `chat` tells that the body has messages instead of a prompt. Raises Unreadable, Closed, and what `each` raises.
         """
         failed: list[BaseException] = []
 
@@ -67,7 +71,10 @@ class Model:
                 return True
 
         handle = self._server.handle_chat_completions if chat else self._server.handle_completions
-        handle(body | {"stream": True, "return_progress": True, "stream_options": {"include_usage": True}}, guarded)
+        try:
+            handle(body | _AS_IT_COMES, guarded)
+        except (ValueError, RuntimeError) as error:
+            raise Unreadable(f"llama.cpp cannot read the request: {error}") from error
         if failed:
             raise failed[0]
         if self._stop():
@@ -89,9 +96,11 @@ class Engine:
     """Runs tasks on one model, one after the other, in a thread that begins with the first task.
 
     `locate` gives the model's file; it may take long, calls its argument often, and ends with what that raises.
+    `users` counts who shares the engine.
     """
 
     def __init__(self, locate: Callable[[Progress], Path], threads: int | None) -> None:
+        self.users = 0
         self._locate = locate
         self._threads = threads
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -197,38 +206,29 @@ def _usable_cores() -> int:
     return min(cores, max(2, cores // 2), 8)
 
 
-class _Shared:
-    """An engine and how many use it."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.users = 0
-
-
-_engines: dict[str, _Shared] = {}
+_engines: dict[str, Engine] = {}
 _lock = threading.Lock()
 
 
 def acquire(key: str, make: Callable[[], Engine]) -> Engine:
     """The engine that this process has under `key`, made if there is none; `release` it after use."""
     with _lock:
-        shared = _engines.get(key) or _engines.setdefault(key, _Shared(make()))
-        shared.users += 1
-        return shared.engine
+        if key not in _engines:
+            _engines[key] = make()
+        _engines[key].users += 1
+        return _engines[key]
 
 
 def release(key: str) -> Engine | None:
     """Give an engine back; the last one to do so gets it, to close it."""
     with _lock:
-        shared = _engines[key]
-        shared.users -= 1
-        return _engines.pop(key).engine if not shared.users else None
+        _engines[key].users -= 1
+        return None if _engines[key].users else _engines.pop(key)
 
 
 @atexit.register
 def _close_all() -> None:
     """llama.cpp's threads must not outlive the interpreter."""
-    for shared in list(_engines.values()):
-        with suppress(HotloopError):
-            shared.engine.close(_nothing)
-            shared.engine.join(5)
+    for engine in list(_engines.values()):
+        engine.close(_nothing)
+        engine.join(5)

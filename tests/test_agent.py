@@ -510,7 +510,7 @@ def test_run_sync_keeps_its_connection():
         for _ in range(3):
             result = agent.run_sync("go")
             assert result.output == "Yes."
-            notes += [stage.name for stage in result.trace.stages if stage.kind == "connect"]
+            notes += [stage.note for stage in result.trace.stages if stage.kind == "connect"]
     assert notes == ["opened", "kept", "kept"]
 
 

@@ -89,6 +89,6 @@ def test_tools_end_when_only_the_reserve_is_left(total: float, share: float, sta
 
 def test_a_total_without_a_reserve_only_reports() -> None:
     deadline = Deadline(Budget(total=1.0), 0)
-    assert deadline.remaining_ns(10**10) == 0
+    assert deadline.remaining_ns(10**10) is None
     assert deadline.for_tools_ns(10**10) is None
     assert not deadline.answer_now(10**10)

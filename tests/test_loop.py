@@ -283,7 +283,7 @@ def test_tools_are_cut_at_the_answer_reserve_and_the_model_answers_from_what_it_
 
 
 def test_the_reserve_is_kept_even_if_the_first_reply_used_up_all_other_time():
-    budget = Budget(total=1.0, answer_reserve=0.3)
+    budget = Budget(total=1.7, answer_reserve=1.0)
     result, model = asked([call("send", key="a"), "Too late for that."], ttft=0.8, budget=budget)
     assert runs == []
     assert results_of(model.requests[1]) == ['{"error":"send was not started: there is only time left to answer."}']

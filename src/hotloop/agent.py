@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,12 +21,12 @@ from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.events import Event, RunFinished
 from hotloop.limit import stop
-from hotloop.models.client import Client, Emit
+from hotloop.models.client import Client
 from hotloop.models.dialects import dialect_of
 from hotloop.models.http import HttpTransport
 from hotloop.models.request import RequestTemplate
 from hotloop.models.target import chat_url
-from hotloop.models.transport import Transport
+from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import Outlet
 from hotloop.runner import run_here
 from hotloop.tools.executor import Executor, Policy
@@ -32,6 +34,8 @@ from hotloop.tools.tool import Tool, tool
 from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.trace import Trace
 from hotloop.units import clock, ms
+
+_log = logging.getLogger("hotloop.agent")
 
 if TYPE_CHECKING:
     from hotloop.config.spec import AgentSpec
@@ -92,26 +96,34 @@ class Agent:
         _require(max_turns >= 1, f"max_turns is {max_turns}; at least one turn is needed")
         _require(max_parallel >= 1, f"max_parallel is {max_parallel}; 1 runs tools one after the other")
         _require(retries >= 0 and tool_retry >= 0, "retries cannot be negative")
+        _require(timeout > 0 and (tool_timeout is None or tool_timeout > 0), "a timeout is more than 0 seconds")
+        _require(tool_ttl is None or tool_ttl >= 0, f"tool_ttl is {tool_ttl}; it is seconds, 0 keeps nothing")
+        _require(temperature is None or temperature >= 0, f"temperature is {temperature}; it cannot be negative")
+        _require(max_tokens is None or max_tokens >= 1, f"max_tokens is {max_tokens}; a reply has at least one token")
         _require(shortlist is None or shortlist >= 1, "shortlist offers at least one tool; leave it out to offer all")
         self.name = name
         self.tools = [each if isinstance(each, Tool) else tool(each) for each in tools]
         _require_unique([each.name for each in self.tools])
         self._url = endpoint if isinstance(endpoint, str) else ""
         self._dialect = dialect_of(self._url, dialect)
+        if not prefix_cache and not self._dialect.cache_off:
+            _log.warning("prefix_cache=False has no effect: %s services cache as they like.", self._dialect.name)
         self._transport = _transport(endpoint, model, self._key(api_key), headers or {})
         self._executor = Executor(self.tools, Policy(max_parallel, tool_timeout, tool_retry, tool_ttl))
         self._budget = budget
         self._limits = budget.limits() if budget else {}
         self._max_turns = max_turns
         self._shortlist = shortlist
-        self._model = model
-        self._options: dict[str, Any] = {
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "stream": stream,
-            "prefix_cache": prefix_cache,
-        }
-        self._patience: dict[str, Any] = {"retries": retries, "timeout": timeout}
+        self._request = partial(
+            RequestTemplate,
+            model,
+            self._dialect,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            stream=stream,
+            prefix_cache=prefix_cache,
+        )
+        self._client = partial(Client, self._transport, retries=retries, timeout=timeout)
         self._programs: dict[tuple[str, ...], loop.Program] = {}
         self._sessions: dict[str, Session] = {}
         self._start = Conversation(instructions)
@@ -122,8 +134,12 @@ class Agent:
         """The agent that a YAML (or JSON) file declares; see docs/configuration.md. Raises ConfigError."""
         from hotloop.config.spec import load_spec
 
-        spec = load_spec(path)
-        return cls(**_arguments(spec, Path(path).parent))
+        return cls.from_spec(load_spec(Path(path)))
+
+    @classmethod
+    def from_spec(cls, spec: AgentSpec) -> Self:
+        """The agent of a declaration that was read before. Raises ConfigError for tools that cannot be imported."""
+        return cls(**_arguments(spec))
 
     async def run(self, prompt: str, *, trace_id: str | None = None) -> Result:
         """Answer one prompt. Raises HotloopError; `error.trace` then shows how far it came."""
@@ -181,9 +197,8 @@ class Agent:
         return self._programs[names]
 
     def _compile(self, tools: Sequence[Tool]) -> loop.Program:
-        request = RequestTemplate(self._model, self._dialect, [each.definition for each in tools], **self._options)
-        names = frozenset(each.name for each in tools)
-        client = Client(self._transport, request, tool_names=names, **self._patience)
+        request = self._request([each.definition for each in tools])
+        client = self._client(request, tool_names=frozenset(each.name for each in tools))
         return loop.Program(client, self._executor, self._budget, self._max_turns)
 
     async def _run(
@@ -196,6 +211,7 @@ class Agent:
             reply = await loop.run(program, conversation, prompt, ledger, emit)
         except HotloopError as error:
             error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
+            error.stage = ledger.stages[-1].kind if ledger.stages else None
             raise
         finally:
             ledger.close()
@@ -276,7 +292,7 @@ def _transport(endpoint: str | Transport, model: str, key: str | None, headers: 
     return HttpTransport(chat_url(endpoint), headers)
 
 
-def _arguments(spec: AgentSpec, folder: Path) -> dict[str, Any]:
+def _arguments(spec: AgentSpec) -> dict[str, Any]:
     """The keyword arguments of `Agent` that a declaration means."""
     from hotloop.config.spec import load_tools
 
@@ -285,7 +301,7 @@ def _arguments(spec: AgentSpec, folder: Path) -> dict[str, Any]:
         "model": inference.model,
         "endpoint": inference.endpoint,
         "instructions": spec.instructions,
-        "tools": load_tools(tools.use, folder),
+        "tools": load_tools(tools.use, spec.folder),
         "budget": spec.budget,
         "name": spec.name,
         "api_key": inference.api_key,

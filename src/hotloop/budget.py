@@ -69,8 +69,8 @@ def _check_seconds(name: str, value: object) -> None:
 class Deadline:
     """When one run must have its answer; all times are integer nanoseconds of the clock that gave `start`.
 
-    Without a total in the budget nothing remains to be counted, without an answer reserve nothing is kept from tools,
-    and what counts it says None. The class reads no clock, so that a virtual one works as well.
+    Only a budget with an answer reserve sets a deadline; without one nothing is counted, and what counts says None. The
+    class reads no clock, so that a virtual one works as well.
     """
 
     __slots__ = ("end", "tools_end")
@@ -78,17 +78,16 @@ class Deadline:
     def __init__(self, budget: Budget | None, start: int) -> None:
         self.end: int | None = None
         self.tools_end: int | None = None
-        if budget is not None and budget.total is not None:
+        if budget is not None and budget.total is not None and budget.answer_reserve:
             self.end = start + ns(budget.total)
-            if budget.answer_reserve:
-                self.tools_end = self.end - ns(budget.answer_reserve)
+            self.tools_end = self.end - ns(budget.answer_reserve)
 
     def remaining_ns(self, now: int) -> int | None:
         """What is left of the whole run, never below 0; None without a deadline."""
         return None if self.end is None else max(self.end - now, 0)
 
     def for_tools_ns(self, now: int) -> int | None:
-        """What is left for tools, that is without the answer reserve, never below 0; None without a reserve."""
+        """What is left for tools, that is without the answer reserve, never below 0; None without a deadline."""
         return None if self.tools_end is None else max(self.tools_end - now, 0)
 
     def answer_now(self, now: int) -> bool:

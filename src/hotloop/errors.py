@@ -35,9 +35,9 @@ from typing import Any
 class HotloopError(Exception):
     """Base of every error that hotloop raises.
 
-    `retryable` tells whether the same request may succeed later, `stage` names the ledger stage it happened in, and
-    `elapsed_ms` how far into the run that was (both None outside a run). `trace` is the run's `Trace` up to the error.
-    `str(error)` is a sentence for a person.
+    `retryable` tells whether the same request may succeed later. Of a run it carries the `trace` up to the error, the
+    ledger `stage` it happened in and how far into the run that was, `elapsed_ms`; all None outside a run. `str(error)`
+    is a sentence for a person.
     """
 
     retryable: bool = False
@@ -57,14 +57,11 @@ class ToolDefinitionError(ConfigError):
 class ModelError(HotloopError):
     """The service or the embedded engine gave no usable reply."""
 
-    stage = "prefill"
-
 
 class ConnectError(ModelError):
     """No connection to the service."""
 
     retryable = True
-    stage = "connect"
 
 
 class TransportError(ModelError):
@@ -145,8 +142,6 @@ class WeightsError(ModelError):
 
 class ToolError(HotloopError):
     """Raise this in a tool to tell the model, in a sentence, why the tool could not do its work."""
-
-    stage = "tool"
 
 
 class ArgumentsError(ToolError):

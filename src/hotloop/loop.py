@@ -7,8 +7,9 @@ import msgspec
 from hotloop.budget import Budget, Deadline
 from hotloop.context.conversation import Conversation
 from hotloop.errors import RepeatedFailure, TurnLimit
-from hotloop.models.client import Client, Emit
+from hotloop.models.client import Client
 from hotloop.models.reply import Call, Reply
+from hotloop.models.transport import Emit
 from hotloop.tools.executor import Executor, ToolResult
 from hotloop.trace.ledger import Ledger
 
@@ -24,8 +25,8 @@ class Program(msgspec.Struct, frozen=True):
 
     client: Client
     executor: Executor
-    budget: Budget | None = None
-    max_turns: int = 10
+    budget: Budget | None
+    max_turns: int
 
 
 async def run(program: Program, conversation: Conversation, prompt: str, ledger: Ledger, emit: Emit) -> Reply:
@@ -40,7 +41,7 @@ async def run(program: Program, conversation: Conversation, prompt: str, ledger:
     for turn in range(program.max_turns + 1):
         ledger.turn = turn
         last = turn == program.max_turns or (turn > 0 and deadline.answer_now(ledger.clock()))
-        reply = await program.client.think(conversation.messages, ledger, emit, tools=not last)
+        reply = await program.client.think(conversation.messages, ledger, emit, tools=not last, deadline=deadline)
         if last and reply.calls and not reply.text.strip():
             raise TurnLimit(_TURN_LIMIT.format("1 turn" if turn == 1 else f"{turn} turns"))
         if last or not reply.calls:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
+from hotloop.budget import Deadline
 from hotloop.errors import MalformedReply, ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
 from hotloop.limit import Limit
@@ -21,20 +20,14 @@ from hotloop.models.faults import service_error
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
 from hotloop.models.salvage import salvage
-from hotloop.models.transport import Throttle, Transport
+from hotloop.models.transport import Emit, Throttle, Transport
 from hotloop.trace.ledger import Ledger, TurnFacts
-from hotloop.units import NS_PER_MS, Clock, ms
+from hotloop.units import NS_PER_MS, NS_PER_S, Clock
 
 _ERROR_BODY_LIMIT = 64 * 1024
 _FIRST_DELAY, _DELAY_LIMIT = 0.2, 8.0  # seconds, doubling between them
 _MORE_TOKENS = 4096  # the cap of a second try where the first had none of ours
 _FEW = 4  # fewer tokens than this may well arrive in one read
-
-
-class Emit(Protocol):
-    """Takes events as they happen; may pause the throttle when its reader is behind."""
-
-    def __call__(self, events: Sequence[Event], throttle: Throttle | None = None) -> None: ...
 
 
 class Exchange:
@@ -131,11 +124,14 @@ class Client:
         self._retries = retries
         self._timeout = timeout
 
-    async def think(self, messages: bytearray, ledger: Ledger, emit: Emit, *, tools: bool = True) -> Reply:
+    async def think(
+        self, messages: bytearray, ledger: Ledger, emit: Emit, *, tools: bool = True, deadline: Deadline | None = None
+    ) -> Reply:
         """The model's reply to these messages; its stages and its turn's facts go to the ledger.
 
-        Raises ModelError once no retry is left or none would help.
+        Raises ModelError once no retry is left or none would help, or when the deadline has come.
         """
+        deadline = deadline or Deadline(None, 0)
         max_tokens = self.request.max_tokens
         extra = b""
         attempt = 0
@@ -146,7 +142,7 @@ class Client:
             body = self.request.body(messages + extra if extra else messages, tools=tools, max_tokens=max_tokens)
             asked_at = ledger.mark("context")
             try:
-                reply = await self._attempt(body, exchange, ledger)
+                reply = await self._attempt(body, exchange, ledger, deadline.remaining_ns(asked_at))
                 break
             except ModelError as error:
                 failed = error
@@ -159,12 +155,13 @@ class Client:
                 extra = _correction(failed)
             elif isinstance(failed, TruncatedReply):
                 max_tokens = 2 * (max_tokens or exchange.stream.written or _MORE_TOKENS // 2)
-            delay = None if type(failed) in changed else self._delay(failed, attempt)
-            if delay is None:
-                failed.elapsed_ms = ms(ledger.clock() - ledger.start)
-                raise failed
-            if isinstance(failed, ToolUseFailed | TruncatedReply):
+            if isinstance(failed, ToolUseFailed | TruncatedReply) and type(failed) not in changed:
                 changed.add(type(failed))
+                delay: float | None = 0.0
+            else:
+                delay = self._delay(failed, attempt, deadline.remaining_ns(ledger.clock()))
+            if delay is None:
+                raise failed
             emit([*started, Retrying(attempt + 1, delay, str(failed))])
             await asyncio.sleep(delay)
             ledger.mark("queue", f"retry after {type(failed).__name__}")
@@ -172,25 +169,29 @@ class Client:
         ledger.turns.append(_facts(ledger.turn, asked_at, exchange, reply, attempt, self.request.stream))
         return reply
 
-    async def _attempt(self, body: bytes, exchange: Exchange, ledger: Ledger) -> Reply:
+    async def _attempt(self, body: bytes, exchange: Exchange, ledger: Ledger, left: int | None) -> Reply:
+        seconds = self._timeout if left is None else min(self._timeout, left / NS_PER_S)
         try:
-            with Limit(self._timeout, asyncio.get_running_loop()):
+            with Limit(seconds, asyncio.get_running_loop()):
                 await self.transport.send(body, exchange)
             return exchange.reply()
         except TimeoutError:
-            raise ReplyTimeout(f"The reply was not complete within {self._timeout:g} s.") from None
+            whose = "" if seconds == self._timeout else ", which was all that the run's budget had left"
+            raise ReplyTimeout(f"The reply was not complete within {seconds:g} s{whose}.") from None
         finally:
             _mark(exchange, ledger)
 
-    def _delay(self, error: ModelError, attempt: int) -> float | None:
-        """Seconds to wait before the next attempt; None if there is to be none."""
-        if isinstance(error, ToolUseFailed | TruncatedReply):
-            return 0.0
+    def _delay(self, error: ModelError, attempt: int, left: int | None) -> float | None:
+        """Seconds to wait before the next attempt; None if there is to be none.
+
+        Nobody waits longer for a try than for a reply, nor past the deadline.
+        """
         if not error.retryable or attempt > self._retries:
             return None
         backoff: float = min(_DELAY_LIMIT, _FIRST_DELAY * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
         asked = error.retry_after if isinstance(error, ServiceError) and error.retry_after else 0.0
-        return max(backoff, asked) if asked <= self._timeout else None  # nobody waits longer for a try than for a reply
+        delay = max(backoff, asked)
+        return delay if asked <= self._timeout and (left is None or delay * NS_PER_S < left) else None
 
 
 def _mark(exchange: Exchange, ledger: Ledger) -> None:
@@ -210,18 +211,17 @@ def _facts(turn: int, asked_at: int, exchange: Exchange, reply: Reply, attempts:
     spread = exchange.last - exchange.first
     buffered = streamed and tokens > _FEW and (exchange.reads <= 1 or spread < tokens * NS_PER_MS // 1000)
     return TurnFacts(
-        turn,
-        exchange.first - asked_at if exchange.first else None,
-        spread // (tokens - 1) if streamed and not buffered and tokens > 1 and exchange.reads > 1 else None,
-        usage,
-        attempts,
-        buffered,
-        reply.salvaged,
-        reply.finish_reason,
-        reply.model,
-        [call.name for call in reply.calls],
-        0,
-        reply.server_ms,
+        turn=turn,
+        ttft=exchange.first - asked_at if exchange.first else None,
+        tpot=spread // (tokens - 1) if streamed and not buffered and tokens > 1 and exchange.reads > 1 else None,
+        usage=usage,
+        attempts=attempts,
+        buffered=buffered,
+        salvaged=reply.salvaged,
+        finish_reason=reply.finish_reason,
+        model=reply.model,
+        tools=[call.name for call in reply.calls],
+        server_ms=reply.server_ms,
     )
 
 

@@ -6,7 +6,10 @@ retries, the loop, the ledger) is the same for each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
+
+from hotloop.events import Event
 
 
 class Throttle(Protocol):
@@ -17,6 +20,12 @@ class Throttle(Protocol):
 
     def resume(self) -> None:
         """Read on."""
+
+
+class Emit(Protocol):
+    """Takes events as they happen; may pause the throttle of the reply they came from when its reader is behind."""
+
+    def __call__(self, events: Sequence[Event], throttle: Throttle | None = None) -> None: ...
 
 
 class Receiver(Protocol):

@@ -7,17 +7,18 @@ import contextvars
 import difflib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hotloop.budget import Deadline
 from hotloop.errors import ToolError, ToolTimeout, UnknownTool
-from hotloop.events import Event, ToolFinished, ToolStarted
+from hotloop.events import ToolFinished, ToolStarted
 from hotloop.limit import Limit, stop
 from hotloop.models.reply import Call
+from hotloop.models.transport import Emit
 from hotloop.tools.cache import ResultCache
-from hotloop.tools.progress import reporter
+from hotloop.tools.progress import Reporter, reporter
 from hotloop.tools.threads import pool
 from hotloop.tools.tool import Tool, arguments_key, encode_result
 from hotloop.trace.ledger import Kind, Ledger
@@ -26,12 +27,6 @@ from hotloop.units import NS_PER_S, ms
 _log = logging.getLogger("hotloop.tools")
 _RETRY_DELAY = 0.1  # seconds before the first retry of a tool, doubling
 _Key = tuple[str, bytes]  # a tool and its canonical arguments
-
-
-class Emit(Protocol):
-    """Takes events as they happen."""
-
-    def __call__(self, events: Sequence[Event]) -> None: ...
 
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False):
@@ -148,13 +143,15 @@ class _Batch:
         try:
             start = ledger.clock()
             ledger.add("overhead", since, start, lane)
-            if self._deadline.tools_end is not None and start >= self._deadline.tools_end:
+            if self._deadline.answer_now(start):
                 reason = f"{call.name} was not started: there is only time left to answer."
                 return self._refused(reason, start, call, call_id, lane)
             self._emit([ToolStarted(call_id, call.name, call.arguments, ready.tool.status_text(arguments))])
             result = await self._attempt(ready, arguments, call_id)
-            if result.retryable and ready.retries:
-                result = await self._again(ready, arguments, call_id, result)
+            for retry in range(ready.retries):
+                if not result.retryable or not await self._pause(retry):
+                    break
+                result = await self._attempt(ready, arguments, call_id)
         except BaseException:
             self._end("tool", start, ledger.clock(), call, lane, "cancelled")
             raise
@@ -177,22 +174,19 @@ class _Batch:
         self._ledger.add("wait", self._since, now, lane, call.name, "for a free place")
         return now
 
-    async def _again(self, ready: _Ready, arguments: dict[str, Any], call_id: str, result: ToolResult) -> ToolResult:
-        for retry in range(ready.retries):
-            delay = _RETRY_DELAY * 2**retry
-            left = self._deadline.for_tools_ns(self._ledger.clock())
-            if left is not None and left <= delay * NS_PER_S:
-                break
-            await asyncio.sleep(delay)
-            result = await self._attempt(ready, arguments, call_id)
-            if not result.retryable:
-                break
-        return result
+    async def _pause(self, retry: int) -> bool:
+        """Wait before this retry; False if there is no time for it."""
+        delay = _RETRY_DELAY * 2**retry
+        left = self._deadline.for_tools_ns(self._ledger.clock())
+        if left is not None and left <= delay * NS_PER_S:
+            return False
+        await asyncio.sleep(delay)
+        return True
 
     async def _attempt(self, ready: _Ready, arguments: dict[str, Any], call_id: str) -> ToolResult:
         tool = ready.tool
         limit = Limit(self._time_for(ready), self._loop)
-        token = reporter.set((self._emit, self._loop, limit, call_id, tool.name))
+        token = reporter.set(Reporter(self._emit, self._loop, limit, call_id, tool.name))
         try:
             with limit:
                 if tool.is_async:
@@ -213,10 +207,10 @@ class _Batch:
 
     def _time_for(self, ready: _Ready) -> float | None:
         """Seconds that the tool has: its timeout, or less when the run's deadline comes first."""
-        if self._deadline.tools_end is None:
+        left = self._deadline.for_tools_ns(self._ledger.clock())
+        if left is None:
             return ready.timeout
-        left = max(self._deadline.tools_end - self._ledger.clock(), 0) / NS_PER_S
-        return left if ready.timeout is None else min(left, ready.timeout)
+        return left / NS_PER_S if ready.timeout is None else min(left / NS_PER_S, ready.timeout)
 
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         threads = pool(self._executor.policy.max_parallel)

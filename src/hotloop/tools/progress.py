@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import NamedTuple
 
 from hotloop.events import ToolStatus
 from hotloop.limit import Limit
+from hotloop.models.transport import Emit
 
-reporter: ContextVar[tuple[Callable[..., Any], asyncio.AbstractEventLoop, Limit, str, str] | None]
-reporter = ContextVar("hotloop_reporter", default=None)  # who takes events, on which loop, until when; call id and tool
+
+class Reporter(NamedTuple):
+    """Who takes a tool's events, on which loop, and while which limit holds."""
+
+    emit: Emit
+    loop: asyncio.AbstractEventLoop
+    limit: Limit
+    call_id: str
+    name: str
+
+    def tell(self, status: str) -> None:
+        """Emit a `ToolStatus`, unless the tool's time is over; called on the loop."""
+        if not self.limit.expired:
+            self.emit([ToolStatus(self.call_id, self.name, status)])
+
+
+reporter: ContextVar[Reporter | None] = ContextVar("hotloop_reporter", default=None)
 
 
 def report(status: str) -> None:
@@ -20,21 +35,14 @@ def report(status: str) -> None:
 
     Works in async tools and in plain functions alike; outside a run, and once the tool's time is over, it is silent.
     """
-    telling = reporter.get()
-    if telling is None:
+    here = reporter.get()
+    if here is None:
         return
-    emit, loop, limit, call_id, name = telling
-    event = ToolStatus(call_id, name, status)
-    if _runs_here(loop):
-        _tell(emit, limit, event)
+    if _runs_here(here.loop):
+        here.tell(status)
     else:
         with suppress(RuntimeError):  # the loop was closed: nobody listens any more
-            loop.call_soon_threadsafe(_tell, emit, limit, event)
-
-
-def _tell(emit: Callable[..., Any], limit: Limit, event: ToolStatus) -> None:
-    if not limit.expired:
-        emit([event])
+            here.loop.call_soon_threadsafe(here.tell, status)
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -92,17 +92,17 @@ class Ledger:
         self.turn = 0
         self.start = self.at = self.end = clock()
 
-    def mark(self, kind: Kind, name: str = "") -> int:
+    def mark(self, kind: Kind, note: str = "") -> int:
         """All of lane 0 since the last mark was `kind`; returns the time it is now."""
         now = self.clock()
-        self.stages.append(Stage(kind, self.at, now, self.turn, 0, name))
+        self.stages.append(Stage(kind, self.at, now, self.turn, 0, "", note))
         self.at = now
         return now
 
-    def mark_at(self, kind: Kind, now: int, name: str = "") -> None:
+    def mark_at(self, kind: Kind, now: int, note: str = "") -> None:
         """The same up to a time that was taken before."""
         if now > self.at:
-            self.stages.append(Stage(kind, self.at, now, self.turn, 0, name))
+            self.stages.append(Stage(kind, self.at, now, self.turn, 0, "", note))
             self.at = now
 
     def add(self, kind: Kind, start: int, end: int, lane: int, name: str = "", note: str = "") -> None:

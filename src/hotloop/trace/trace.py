@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hotloop.trace.ledger import Ledger, Stage, TurnFacts, Usage
+from hotloop.trace.path import Step, steps_back
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
-_UNSAFE = re.compile(r"[^\w.:/-]")  # a model may call a tool by any name, also one that would break a log line
 
 ROWS: dict[str, tuple[str, ...]] = {
     "model": ("queue", "prefill", "decode"),
@@ -35,21 +34,13 @@ class BudgetRow(NamedTuple):
     share: float
 
 
-class _Step(NamedTuple):
-    """The part of a stage that is on the critical path."""
-
-    stage: Stage
-    start: int
-    end: int
-
-
 class Trace:
     """What one run was. `limits` are the budget's rows in nanoseconds; printing a trace shows timeline and budget."""
 
     def __init__(self, ledger: Ledger, limits: Mapping[str, int] | None = None) -> None:
         self._ledger = ledger
         self._limits = dict(limits or {})
-        self._steps: list[_Step] | None = None
+        self._steps: list[Step] | None = None
 
     @property
     def trace_id(self) -> str:
@@ -96,6 +87,16 @@ class Trace:
         """The run's start in nanoseconds of its clock."""
         return self._ledger.start
 
+    @property
+    def end(self) -> int:
+        """The run's end in nanoseconds of its clock."""
+        return self._ledger.end
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What else is known of the run, such as `max_parallel`."""
+        return self._ledger.facts
+
     def critical_path(self) -> list[Stage]:
         """The stages, cut to size, that the run could not have ended without.
 
@@ -104,9 +105,9 @@ class Trace:
         """
         return [msgspec.structs.replace(step.stage, start=step.start, end=step.end) for step in self._path()]
 
-    def _path(self) -> list[_Step]:
+    def _path(self) -> list[Step]:
         if self._steps is None:
-            self._steps = _steps_back(self._ledger.stages, self._ledger.end)[::-1]
+            self._steps = steps_back(self._ledger.stages, self._ledger.end)[::-1]
         return self._steps
 
     def critical_ms(self) -> dict[str, float]:
@@ -134,30 +135,15 @@ class Trace:
 
     def log_lines(self) -> list[str]:
         """The run as log lines: a line per reply, per round of tools, and for the whole; each with its start time."""
-        lines: list[tuple[int, str]] = []
-        for facts in self.turns:
-            asked = min(self._starts(facts.turn, ("context",)), default=self.start)
-            lines.append((asked, _reply_line(facts)))
-            if ran := self._starts(facts.turn, ROWS["tools"]):
-                names = ", ".join(_UNSAFE.sub("?", name) for name in facts.tools)
-                text = f"tools=[{names}] max_parallel={self._ledger.facts.get('max_parallel')}"
-                lines.append((min(ran), f"turn={facts.turn} {text} total_ms={_number(facts.tools_ns)}"))
-        end = self._ledger.end
-        lines.append((end, f"end_to_end={_number(end - self.start)}ms turns={len(self.turns)}"))
-        return [f"{self._stamp(at)} [trace={self.trace_id}] {text}" for at, text in lines]
+        from hotloop.trace.log import log_lines
+
+        return log_lines(self)
 
     def log(self) -> None:
         """Write the log lines to the logger "hotloop.trace", if anybody listens at level INFO."""
         if _log.isEnabledFor(logging.INFO):
             for line in self.log_lines():
                 _log.info(line)
-
-    def _starts(self, turn: int, kinds: tuple[str, ...]) -> list[int]:
-        return [stage.start for stage in self.stages if stage.turn == turn and stage.kind in kinds]
-
-    def _stamp(self, at: int) -> str:
-        moment = self.started + timedelta(microseconds=(at - self.start) / 1000)
-        return moment.isoformat(sep=" ", timespec="milliseconds")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: times in milliseconds from the start of the run."""
@@ -199,52 +185,6 @@ def _counts(facts: TurnFacts) -> tuple[int | None, ...]:
 def _sum(counts: tuple[int | None, ...]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def _steps_back(stages: list[Stage], now: int) -> list[_Step]:
-    """The critical path from its end; see `Trace.critical_path`."""
-    earlier = sorted((stage for stage in stages if stage.start < stage.end), key=lambda stage: stage.end)
-    here: list[Stage] = []  # those that the moment before `now` could belong to
-    steps: list[_Step] = []
-    while earlier or here:
-        while earlier and earlier[-1].end >= now:
-            here.append(earlier.pop())
-        here = [stage for stage in here if stage.start < now]
-        if here:
-            stage = min(here, key=lambda stage: (stage.end > now, stage.kind == "wait", stage.start))
-            start = _began_to_matter(stage, earlier)
-            steps.append(_Step(stage, start, now))
-            now = start
-        elif earlier:
-            now = earlier[-1].end
-    return steps
-
-
-def _began_to_matter(stage: Stage, earlier: list[Stage]) -> int:
-    """The start of a stage; of a wait the end of the last work before, which is what it waited for."""
-    if stage.kind != "wait":
-        return stage.start
-    return max(stage.start, next((each.end for each in reversed(earlier) if each.kind != "wait"), stage.start))
-
-
-def _reply_line(facts: TurnFacts) -> str:
-    tpot = "buffered" if facts.buffered else _ms_or_unknown(facts.tpot)
-    counted = {"input_tokens": facts.usage.input_tokens, "output_tokens": facts.usage.output_tokens}
-    tokens = {name: "unknown" if count is None else count for name, count in counted.items()}
-    return (
-        f"turn={facts.turn} input_tokens={tokens['input_tokens']} ttft={_ms_or_unknown(facts.ttft)} "
-        f"tpot={tpot} output_tokens={tokens['output_tokens']}"
-    )
-
-
-def _ms_or_unknown(nanoseconds: int | None) -> str:
-    return "unknown" if nanoseconds is None else f"{_number(nanoseconds)}ms"
-
-
-def _number(nanoseconds: int) -> str:
-    """Whole milliseconds from 10 on, two decimals that matter below."""
-    value = nanoseconds / NS_PER_MS
-    return f"{value:.0f}" if value >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _turn_dict(facts: TurnFacts) -> dict[str, Any]:

@@ -119,6 +119,32 @@ def test_an_id_made_up_for_every_delta(size):
     )
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_braces_and_quotes_inside_strings_end_nothing(size):
+    """Without labels, only where the first object closes tells that the second call begins."""
+    tricky = {"a": '}{"', "b": '\\"}', "\\": "]", "c": "\\\\"}
+    items = [item("", "f"), *(item(piece) for piece in pieces(json.dumps(tricky), size))]
+    assert run(*items, *items[:1], *(item(piece) for piece in pieces(PARIS, size))) == [
+        ("f", tricky),
+        ("f", {"city": "Paris"}),
+    ]
+    named = [item(piece, "f") for piece in pieces(json.dumps(tricky), size)]
+    assert run(*named, item(PARIS, "weather")) == [("f", tricky), *ONE]
+
+
+def test_the_same_arguments_under_an_index_that_all_calls_share():
+    """Was the first call said once more, or is that the second one's? Nothing is run that may not have been sent."""
+    first = [item("", "weather", id="a", index=0), item(PARIS, index=0)]
+    second = [item("", "weather", id="b", index=1), item(PARIS, index=0)]
+    assert isinstance(error(*map(calls, first + second), end()), MalformedReply)
+    assert run(*first, *second, item(PARIS, index=1)) == [*ONE, *ONE]
+
+
+def test_a_first_call_without_arguments_takes_none_of_the_next_one():
+    assert run(item("", "ping", index=0), item("", "weather", index=1), item(PARIS, index=1)) == [("ping", {}), *ONE]
+    assert run(item("", "ping", id="a"), item("", "weather", id="b"), item(PARIS)) == [("ping", {}), *ONE]
+
+
 def test_an_id_made_up_for_every_delta_of_two_calls():
     items = []
     for index, text in enumerate((PARIS, ROME)):

@@ -125,6 +125,40 @@ def test_what_is_no_token_is_not_counted():
     assert (stream.tokens, stream.started) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        text("a"),
+        text([{"type": "text", "text": "a"}]),
+        chunk({"reasoning": "a"}),
+        chunk({"refusal": "a"}),
+        text([{"type": "thinking", "thinking": "a"}]),
+        calls(item("{}", "f")),
+        chunk({"function_call": {"name": "f"}}),
+        data({"choices": [{"message": {"content": "a"}}]}),
+    ],
+)
+def test_every_other_piece_is_one(piece):
+    stream = ChatStream()
+    stream.feed(piece)
+    assert stream.tokens == 1
+
+
+def test_all_pieces_of_a_large_read_are_counted():
+    one_by_one, at_once = ChatStream(), ChatStream()
+    for read in like(100):
+        one_by_one.feed(read)
+    at_once.feed(b"".join(like(100)))
+    assert one_by_one.tokens == at_once.tokens == 100
+
+
+def test_the_tokens_that_the_service_counted():
+    stream = ChatStream()
+    assert stream.written is None
+    stream.feed(text("a", usage={"completion_tokens": 7}))
+    assert stream.written == 7
+
+
 def test_the_model_is_named_by_a_chunk_with_choices():
     azure = data({"id": "", "model": "", "choices": [], "prompt_filter_results": []})
     assert reply(azure, *PLAIN).model == "m"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
-from hotloop.lab.example import example
-from hotloop.lab.leaf import CannotExemplify
+from hotloop.lab.example import CannotExemplify, example
 from hotloop.lab.script import Call, Reply, Request, call, say
 
 _MOST_CALLS = 4
@@ -15,18 +15,19 @@ _MOST_CHARACTERS = 600
 
 
 def auto(request: Request) -> Reply:
-    """A reply that any agent can work with, made from the request alone.
+    """A reply made from the request alone.
 
     Offered tools (at most four) are called once each, with arguments that satisfy their schemas and come from the
     user's words where these fit. After tool results, or without tools, it is a text that restates the results, JSON
-    that satisfies the requested response format, or a greeting. Raises ConfigError for a schema that it cannot satisfy.
+    that satisfies the requested response format, or a greeting. Raises CannotExemplify for a schema that takes more
+    than plain values.
     """
     messages = request["messages"]
     said = _last_words(messages)
     tools = _callable_tools(request)
     if tools and messages[-1].get("role") not in ("tool", "function"):
         return Reply(calls=tuple(_call(tool, said) for tool in tools[:_MOST_CALLS]))
-    if schema := _response_schema(request):
+    if schema := ((request.get("response_format") or {}).get("json_schema") or {}).get("schema"):
         return say(msgspec.json.encode(example(schema, said)).decode())
     return say(_restated(messages) or f"Hello from the simulated model. You said: {said[:_MOST_CHARACTERS]}")
 
@@ -34,12 +35,9 @@ def auto(request: Request) -> Reply:
 def _callable_tools(request: Request) -> list[dict[str, Any]]:
     functions = [tool.get("function", {}) for tool in request.get("tools") or ()]
     choice = request.get("tool_choice")
-    if choice == "none":
-        return []
     if isinstance(choice, dict):
-        named = choice.get("function", {}).get("name")
-        return [function for function in functions if function.get("name") == named]
-    return functions
+        return [each for each in functions if each.get("name") == choice.get("function", {}).get("name")]
+    return [] if choice == "none" else functions
 
 
 def _call(function: dict[str, Any], said: str) -> Call:
@@ -47,13 +45,7 @@ def _call(function: dict[str, Any], said: str) -> Call:
     try:
         return call(name, **example({"type": "object", **(function.get("parameters") or {})}, said))
     except CannotExemplify as error:
-        raise CannotExemplify(f"No arguments for the tool {name!r}: {error} Give a script.") from error
-
-
-def _response_schema(request: Request) -> dict[str, Any] | None:
-    wanted = request.get("response_format") or {}
-    schema: dict[str, Any] | None = (wanted.get("json_schema") or {}).get("schema")
-    return schema
+        raise CannotExemplify(f"The tool {name!r} cannot be called. {error}") from None
 
 
 def _last_words(messages: list[dict[str, Any]]) -> str:
@@ -68,13 +60,12 @@ def _restated(messages: list[dict[str, Any]]) -> str:
     """What the tools answered since the model's last message, a sentence each."""
     calls = [each for message in messages for each in message.get("tool_calls") or ()]
     names = {each.get("id"): each.get("function", {}).get("name") for each in calls}
-    sentences: list[str] = []
-    for message in reversed(messages):
-        if message.get("role") != "tool":
-            break
-        name = names.get(message.get("tool_call_id"), "The tool")
-        sentences.insert(0, f"{name} answered: {_plain(message.get('content'))}.")
-    return " ".join(sentences)
+    answers = takewhile(lambda message: message.get("role") == "tool", reversed(messages))
+    sentences = [
+        f"{names.get(each.get('tool_call_id'), 'The tool')} answered: {_plain(each.get('content'))}."
+        for each in answers
+    ]
+    return " ".join(reversed(sentences))
 
 
 def _plain(content: Any) -> str:

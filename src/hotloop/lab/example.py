@@ -1,104 +1,106 @@
-"""A value that satisfies a JSON Schema, taken from a person's words where one fits."""
+"""A value that satisfies a JSON Schema: a word that somebody said where one fits, else something plain."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from hotloop.lab.leaf import CannotExemplify, Schema, Word, leaf, schema_type, words
+from hotloop.errors import ConfigError
 
-_DEEPEST = 8
+Schema = dict[str, Any]
+
+_WORD = re.compile(r"(?:-(?=[0-9]))?[A-Za-z0-9_](?:[A-Za-z0-9_.@:/+-]*[A-Za-z0-9_])?")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+class CannotExemplify(ConfigError):
+    """No value is known that satisfies the schema."""
 
 
 def example(schema: Schema, text: str = "") -> Any:
-    """A value for `schema`: its constant, else a word of `text` that fits, else one of its examples, else made up.
+    """A value for `schema`: its constant or a choice, a word of `text`, its own example or default, or a plain value.
 
-    Objects get their required properties. Raises CannotExemplify when nothing is found, as for a pattern with a
-    lookahead.
+    Objects get their required properties, arrays one item unless they need more. Raises CannotExemplify for what has
+    no plain value, as text of a pattern or a format, and for references to other schemas.
     """
-    return _Maker(schema, words(text)).value(schema, "", 0)
+    return _value(schema, "", _WORD.findall(text))
 
 
-class _Maker:
-    """Walks a schema; `root` holds what its references point at."""
+def _value(schema: Schema, name: str, said: list[str]) -> Any:
+    for option in schema.get("anyOf", [{}]):
+        chosen = schema | option
+        with suppress(re.error):  # nothing is known to fit a pattern that Python cannot read
+            for value in _candidates(chosen, name, said):
+                if _fits(value, chosen):
+                    return value
+    raise CannotExemplify(f"No value is known for {name!r}, whose schema is {schema}; give a script of replies.")
 
-    def __init__(self, root: Schema, said: list[Word]) -> None:
-        self._root = root
-        self._said = said
 
-    def value(self, schema: Schema, name: str, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise CannotExemplify(f"The schema of {name!r} nests too deep to make up a value.")
-        schema = self._flat(schema)
-        if options := schema.get("anyOf") or schema.get("oneOf"):
-            return self._any_of(schema, options, name, depth)
-        if "const" in schema:
-            return schema["const"]
-        if "enum" in schema:
-            return self._choice(schema["enum"])
-        kind = schema_type(schema)
-        if kind == "object":
-            return self._object(schema, name, depth)
-        return self._array(schema, name, depth) if kind == "array" else leaf(schema, name, self._said)
+def _candidates(schema: Schema, name: str, said: list[str]) -> Iterator[Any]:
+    if "const" in schema:
+        yield schema["const"]
+    elif "enum" in schema:
+        words = {word.lower() for word in said}
+        yield from sorted(schema["enum"], key=lambda choice: str(choice).lower() not in words)
+    else:
+        kind = schema.get("type", "")
+        kind = kind[0] if isinstance(kind, list) else kind
+        yield from _said(schema, kind, said)
+        yield from schema.get("examples", ())
+        yield from [schema["default"]] if "default" in schema else ()
+        yield from _plain(schema, kind, name, said)
 
-    def _flat(self, schema: Schema) -> Schema:
-        """`schema` with its references and `allOf` parts written out."""
-        for _ in range(_DEEPEST):
-            if "$ref" in schema:
-                schema = {**self._target(schema["$ref"]), **_without(schema, "$ref")}
-            elif "allOf" in schema:
-                parts = (*schema["allOf"], _without(schema, "allOf"))
-                schema = {key: value for part in parts for key, value in part.items()}
-        return schema
 
-    def _target(self, reference: str) -> Schema:
-        found: Any = self._root
-        for key in reference.removeprefix("#").strip("/").split("/"):
-            found = found.get(key) if isinstance(found, dict) else None
-        if not isinstance(found, dict):
-            raise CannotExemplify(f"The schema has no {reference!r}.")
-        return found
+def _said(schema: Schema, kind: str, said: list[str]) -> Iterator[Any]:
+    """The words as values of this kind; of text that may be anything only those with a digit, such as order numbers."""
+    if kind == "integer":
+        yield from (int(word) for word in said if _INTEGER.fullmatch(word))
+    elif kind == "number":
+        yield from (float(word) for word in said if _NUMBER.fullmatch(word))
+    elif kind == "string" and "format" not in schema:
+        yield from (word for word in said if "pattern" in schema or any(map(str.isdigit, word)))
 
-    def _any_of(self, schema: Schema, options: list[Schema], name: str, depth: int) -> Any:
-        rest = _without(schema, "anyOf", "oneOf")
-        failed: CannotExemplify | None = None
-        for option in options:
-            try:
-                return self.value({**rest, **option}, name, depth + 1)
-            except CannotExemplify as error:
-                failed = failed or error
-        raise failed or CannotExemplify(f"{name!r} has no options.")
 
-    def _choice(self, options: list[Any]) -> Any:
-        said = {word.text.lower() for word in self._said}
-        return next((option for option in options if str(option).lower() in said), options[0])
-
-    def _object(self, schema: Schema, name: str, depth: int) -> dict[str, Any]:
+def _plain(schema: Schema, kind: str, name: str, said: list[str]) -> Iterator[Any]:
+    if kind == "boolean":
+        yield True
+    elif kind == "null":
+        yield None
+    elif kind == "string" and "format" not in schema:
+        yield "text".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
+    elif kind in ("integer", "number"):
+        yield from _numbers(schema, kind)
+    elif kind == "array":
+        items = schema.get("items") or {}
+        count = schema.get("minItems") or min(len(items), schema.get("maxItems", 1), 1)
+        yield [_value(items, name, said) for _ in range(count)]
+    elif kind == "object":
         properties = schema.get("properties", {})
-        required = schema.get("required", [])
-        count = max(len(required), schema.get("minProperties", 0))
-        chosen = list(dict.fromkeys([*required, *properties]))[:count]
-        made = {key: self.value(properties.get(key, {}), key, depth + 1) for key in chosen}
-        others = schema.get("additionalProperties")
-        for number in range(count - len(made)):
-            made[f"key{number}"] = self.value(others if isinstance(others, dict) else {}, name, depth + 1)
-        return made
-
-    def _array(self, schema: Schema, name: str, depth: int) -> list[Any]:
-        items = schema.get("items", {})
-        fixed = schema.get("prefixItems", [])
-        least = schema.get("minItems", 0)
-        count = max(least, len(fixed), min(1, schema.get("maxItems", 1)) if items else 0)
-        schemas = [*fixed, *[items if isinstance(items, dict) else {}] * (count - len(fixed))]
-        try:
-            made = [self.value(each, name, depth + 1) for each in schemas]
-        except CannotExemplify:
-            if least:
-                raise
-            return []
-        if schema.get("uniqueItems") and any(each in made[:place] for place, each in enumerate(made)):
-            raise CannotExemplify(f"{name!r} wants {least} different items, which cannot be made up.")
-        return made
+        yield {key: _value(properties.get(key, {}), key, said) for key in schema.get("required", ())}
 
 
-def _without(schema: Schema, *keys: str) -> Schema:
-    return {key: value for key, value in schema.items() if key not in keys}
+def _numbers(schema: Schema, kind: str) -> Iterator[int | float]:
+    low: float = max(schema.get(key, -math.inf) for key in ("minimum", "exclusiveMinimum"))
+    high: float = min(schema.get(key, math.inf) for key in ("maximum", "exclusiveMaximum"))
+    yield schema.get("multipleOf", 1)
+    yield from (round(bound) + away for bound in (low, high) if math.isfinite(bound) for away in (0, 1, -1))
+    if kind == "number":
+        yield (low + high) / 2
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    if isinstance(value, str):
+        length_fits = schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+        return length_fits and bool(re.search(schema.get("pattern", ""), value))
+    if isinstance(value, int | float):
+        within: bool = schema.get("minimum", value) <= value <= schema.get("maximum", value)
+        strictly: bool = schema.get("exclusiveMinimum", -math.inf) < value < schema.get("exclusiveMaximum", math.inf)
+        step: float = schema.get("multipleOf", value or 1)
+        return within and strictly and value % step == 0
+    if isinstance(value, list):
+        return len(value) < 2 or not schema.get("uniqueItems")
+    return not isinstance(value, dict) or len(value) >= schema.get("minProperties", 0)

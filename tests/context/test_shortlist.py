@@ -104,9 +104,7 @@ def test_a_shortlist_of_three_of_sixteen_keeps_every_tool_that_is_needed() -> No
     assert recall == 1.0
 
 
-@pytest.mark.parametrize(
-    "text", ["Thank you, that was helpful!", "你好，你是谁？", "Who wrote Faust?", "", "20250101"]
-)
+@pytest.mark.parametrize("text", ["Thank you, that was helpful!", "你好，你是谁？", "Who wrote Faust?", "", "20250101"])
 def test_nothing_matches_small_talk(text: str) -> None:
     assert strong_matches(text, TOOLS) == []
 

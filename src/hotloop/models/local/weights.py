@@ -188,7 +188,8 @@ def _require_space(folder: Path, weights: Weights) -> None:
 
 def _arrived(folder: Path) -> int:
     """Bytes of the largest file below `folder`, which is the one that pip is writing."""
-    return max((size for path in folder.rglob("*") if (size := _size(path))), default=0)
+    # os.walk, unlike Path.rglob, does not mind that pip removes folders meanwhile
+    return max((_size(Path(at, name)) for at, _, names in os.walk(folder) for name in names), default=0)
 
 
 def _size(path: Path) -> int:

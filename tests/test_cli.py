@@ -42,7 +42,7 @@ def test_help_of_every_command_has_an_example(capsys, name):
         (["sim", "--ttft", "5x"], "'5x' is no duration; write it like 600ms, 1.5s or 2m"),
         (["sim", "--port", "80000"], 'Invalid value "80000" for --port.'),
         (["probe", "http://127.0.0.1:9", "-n", "0"], 'Invalid value "0" for -n.'),
-        (["run", "nowhere.yaml", "hi"], "nowhere.yaml: there is no such file"),
+        (["run", "nowhere.yaml", "hi"], "There is no file nowhere.yaml"),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence_and_exit_code_2(capsys, arguments, sentence):
@@ -79,7 +79,7 @@ def test_debug_shows_the_traceback(broken):
 
 def test_debug_after_the_end_of_options_is_text(capsys):
     assert main(["run", "--", "nowhere.yaml", "--debug"]) == 2
-    assert "nowhere.yaml: there is no such file" in capsys.readouterr().err
+    assert "There is no file nowhere.yaml" in capsys.readouterr().err
 
 
 def test_missing_extra_is_a_sentence(capsys, monkeypatch):

@@ -34,14 +34,25 @@ cache:
 LEAST = "inference: {endpoint: local, model: smollm2}\n"
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str) -> AgentSpec:
+    """What a file with this text declares."""
+    Path("agent.yaml").write_text(text, encoding="utf-8")
+    return load_spec("agent.yaml")
+
+
 def problems(text: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load_spec(text)
+        load(text)
     return str(caught.value).split("\n")
 
 
 def test_the_declaration_of_the_readme_loads_unchanged() -> None:
-    assert load_spec(DESIGN) == AgentSpec(
+    assert load(DESIGN) == AgentSpec(
         inference=InferenceSpec(
             endpoint="http://your-gateway/v1/chat/completions",
             model="groq-3-lpx",
@@ -86,12 +97,12 @@ def test_the_example_and_its_tools_load(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_declaration_in_the_documentation_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "key")
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    spec = load_spec(page.partition("```yaml\n")[2].partition("```")[0])
+    spec = load(page.partition("```yaml\n")[2].partition("```")[0])
     assert spec.budget == Budget(total=1.5, model=0.6, answer_reserve=0.3)
 
 
 def test_an_empty_section_means_its_defaults() -> None:
-    spec = load_spec(LEAST + "tools:\ncache:\nbudget:\n")
+    spec = load(LEAST + "tools:\ncache:\nbudget:\n")
     assert (spec.tools, spec.cache, spec.budget) == (ToolsSpec(), CacheSpec(), Budget())
 
 
@@ -135,20 +146,20 @@ def test_every_problem_is_told_at_once_by_line_and_key() -> None:
         "max_turns:\n"
     )
     expected = [
-        "<text>:2: inference.endpoint: The endpoint 'localhost",
-        "<text>:3: inference.model: expected text, got a whole number; put it in quotes",
-        "<text>:4: inference.stream: expected true or false, got text",
-        "<text>:5: inference.timeout_ms: expected a number of milliseconds",
-        "<text>:6: inference.max_tokens: expected a whole number >= 1",
-        "<text>:7: inference.dialect: There is no dialect 'grok'",
-        "<text>:8: tols: unknown key; did you mean tools?",
-        "<text>:10: tools.max_paralel: unknown key; did you mean max_parallel?",
-        "<text>:13: tools.use[1]: expected text, got a whole number; put it in quotes",
-        "<text>:14: tools.timeout: 'soon' is no duration; write it like 600ms, 1.5s or 2m",
-        "<text>:15: tools.timeout_ms: timeout is given twice, in different units",
-        "<text>:16: temperature: unknown key here; did you mean inference.temperature?",
-        "<text>:17: cache: expected keys with values, got one value",
-        "<text>:18: max_turns: expected a whole number, got nothing",
+        "agent.yaml:2: inference.endpoint: The endpoint 'localhost",
+        "agent.yaml:3: inference.model: expected text, got a whole number; put it in quotes",
+        "agent.yaml:4: inference.stream: expected true or false, got text",
+        "agent.yaml:5: inference.timeout_ms: expected a number of milliseconds",
+        "agent.yaml:6: inference.max_tokens: expected a whole number >= 1",
+        "agent.yaml:7: inference.dialect: There is no dialect 'grok'",
+        "agent.yaml:8: tols: unknown key; did you mean tools?",
+        "agent.yaml:10: tools.max_paralel: unknown key; did you mean max_parallel?",
+        "agent.yaml:13: tools.use[1]: expected text, got a whole number; put it in quotes",
+        "agent.yaml:14: tools.timeout: 'soon' is no duration; write it like 600ms, 1.5s or 2m",
+        "agent.yaml:15: tools.timeout_ms: timeout is given twice, in different units",
+        "agent.yaml:16: temperature: unknown key here; did you mean inference.temperature?",
+        "agent.yaml:17: cache: expected keys with values, got one value",
+        "agent.yaml:18: max_turns: expected a whole number, got nothing",
     ]
     assert [line[: len(start)] for line, start in zip(told, expected, strict=True)] == expected
 
@@ -156,30 +167,31 @@ def test_every_problem_is_told_at_once_by_line_and_key() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("inference:\n  model: m\n", "<text>:1: inference.endpoint: is missing"),
-        ("name: x\n", "<text>:1: inference: is missing; it needs endpoint and model"),
-        (LEAST + "name: a\nname: b\n", "<text>:3: name: is given twice, first on line 2"),
+        ("inference:\n  model: m\n", "agent.yaml:1: inference.endpoint: is missing"),
+        ("name: x\n", "agent.yaml:1: inference: is missing; it needs endpoint and model"),
+        (LEAST + "name: a\nname: b\n", "agent.yaml:3: name: is given twice, first on line 2"),
         (
             LEAST + "tools: {max_turns: 3}\n",
-            "<text>:2: tools.max_turns: unknown key here; did you mean max_turns at the",
+            "agent.yaml:2: tools.max_turns: unknown key here; did you mean max_turns at the",
         ),
-        (LEAST + "zzz: 3\n", "<text>:2: zzz: unknown key; there are inference, name, instructions, tools, cache"),
-        (LEAST + "budget: {total: 1, model: 2}\n", "<text>:2: budget: the parts of the budget add up to 2 s"),
-        (LEAST + "budget: {answer_reserve: 1}\n", "<text>:2: budget: budget.answer_reserve"),
-        (LEAST + "instructions: [a]\n", "<text>:2: instructions: expected text, got a list"),
-        (LEAST + "instructions: {text: a}\n", "<text>:2: instructions: expected text, or the one key file"),
-        (LEAST + "instructions: {file: nope.md}\n", "<text>:2: instructions.file: nope.md: there is no such file"),
-        (LEAST + "name: 2025-99-99\n", "<text>:2: name: month must be in 1..12"),
-        (LEAST + "name: !secret x\n", "<text>:2: name: could not determine a constructor for the tag '!secret'"),
-        (LEAST + "name: ${NAME\n", "<text>:2: name: a ${ is neither ${NAME} nor ${NAME:-default}"),
-        (LEAST + "tools: {use: &a [*a]}\n", "<text>: an alias in it refers to itself"),
-        ("- a\n", "<text>:1: expected keys with values, got a list"),
-        ("just text\n", "<text>:1: expected keys with values, got one value"),
-        ("", "<text>: is empty; it needs at least inference.endpoint and inference.model"),
-        ("# nothing\n", "<text>: is empty"),
-        ("inference:\n\tmodel: m\n", "<text>:2: a tab stands where YAML wants spaces"),
-        ("a: [\n", "<text>:2: not valid YAML"),
-        (LEAST + "---\n" + LEAST, "<text>:2: not valid YAML: expected a single document"),
+        (LEAST + "zzz: 3\n", "agent.yaml:2: zzz: unknown key; there are inference, name, instructions, tools, cache"),
+        (LEAST + "budget: {total: 1, model: 2}\n", "agent.yaml:2: budget: the parts of the budget add up to 2 s"),
+        (LEAST + "budget: {answer_reserve: 1}\n", "agent.yaml:2: budget: budget.answer_reserve"),
+        (LEAST + "instructions: [a]\n", "agent.yaml:2: instructions: expected text, got a list"),
+        (LEAST + "instructions: {text: a}\n", "agent.yaml:2: instructions: expected text, or the one key file"),
+        (LEAST + "instructions: {file: nope.md}\n", "agent.yaml:2: instructions.file: There is no file nope.md."),
+        (LEAST + "name: 2025-99-99\n", "agent.yaml:2: name: month must be in 1..12"),
+        (LEAST + "name: !secret x\n", "agent.yaml:2: name: could not determine a constructor for the tag '!secret'"),
+        (LEAST + "name: ${NAME\n", "agent.yaml:2: name: a ${ is neither ${NAME} nor ${NAME:-default}"),
+        (LEAST + "tools: {use: &a [*a]}\n", "An alias in agent.yaml refers to itself."),
+        ("- a\n", "agent.yaml:1: expected keys with values, got a list"),
+        ("just text\n", "agent.yaml:1: expected keys with values, got one value"),
+        ("", "The file agent.yaml is empty; it needs at least inference.endpoint and inference.model."),
+        ("# nothing\n", "The file agent.yaml is empty"),
+        ("inference:\n\tmodel: m\n", "agent.yaml:2: a tab stands where YAML wants spaces"),
+        ("name: \0\n", "The file agent.yaml is not YAML: unacceptable character #x0000"),
+        ("a: [\n", "agent.yaml:2: not valid YAML"),
+        (LEAST + "---\n" + LEAST, "agent.yaml:2: not valid YAML: expected a single document"),
     ],
 )
 def test_each_mistake_has_its_sentence(text: str, says: str) -> None:
@@ -187,12 +199,12 @@ def test_each_mistake_has_its_sentence(text: str, says: str) -> None:
 
 
 def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no such file"):
+    with pytest.raises(ConfigError, match=r"^There is no file .*nope\.yaml\.$"):
         load_spec(tmp_path / "nope.yaml")
-    with pytest.raises(ConfigError, match="is a folder"):
+    with pytest.raises(ConfigError, match=r"^The path .* is a folder; give a file in it\.$"):
         load_spec(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
-    with pytest.raises(ConfigError, match="byte 10 is not UTF-8"):
+    with pytest.raises(ConfigError, match=r"^Byte 10 of .* is not UTF-8; save the file as UTF-8\.$"):
         load_spec(tmp_path / "latin.yaml")
 
 
@@ -201,7 +213,7 @@ def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOST", "example.org")
     monkeypatch.setenv("TOKENS", "77")
     monkeypatch.delenv("UNSET", raising=False)
-    spec = load_spec(
+    spec = load(
         "inference:\n"
         "  endpoint: https://${HOST}/v1\n"
         "  model: ${UNSET:-groq-3}\n"
@@ -220,7 +232,7 @@ def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_missing_variable_is_named_with_its_key_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     assert problems(DESIGN.replace("tools:", "  api_key: ${GROQ_API_KEY}\ntools:")) == [
-        "<text>:7: inference.api_key: environment variable GROQ_API_KEY is not set; set it, or write a default: "
+        "agent.yaml:7: inference.api_key: environment variable GROQ_API_KEY is not set; set it, or write a default: "
         "${GROQ_API_KEY:-...}"
     ]
 
@@ -238,15 +250,15 @@ def test_what_comes_from_the_environment_is_never_shown(key: str, monkeypatch: p
     monkeypatch.setenv("IT", "hunter2")
     monkeypatch.setenv("SHORT", "1.2345s")
     told = "\n".join(problems(key + "\n"))
-    assert "<text>:" in told
+    assert "agent.yaml:" in told
     assert "hunter2" not in told and "1.2345" not in told
 
 
 def test_secrets_are_masked_where_a_spec_is_printed() -> None:
-    spec = load_spec("inference: {endpoint: 'http://host/v1', model: m, api_key: hunter2}\n")
+    spec = load("inference: {endpoint: 'http://host/v1', model: m, api_key: hunter2}\n")
     assert "hunter2" not in repr(spec) + str(spec)
     with pytest.raises(ConfigError) as refused:
-        load_spec("inference: {endpoint: 'http://me:hunter2@host/v1', model: m}\n")
+        load("inference: {endpoint: 'http://me:hunter2@host/v1', model: m}\n")
     assert "hunter2" not in str(refused.value)
     assert "api_key='***'" in repr(spec)
 
@@ -280,9 +292,9 @@ def test_tools_are_imported_from_the_folder_of_the_declaration(modules: Path) ->
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("spec_orders", "'spec_orders' is not of the form module:function"),
+        ("spec_orders", "'spec_orders' of tools.use cannot be had: it is not of the form module:function."),
         ("spec_orders:lookup", "spec_orders has no lookup; did you mean look_up?"),
-        ("spec_orders:LIMIT", "'spec_orders:LIMIT' is a value of type int, not a function"),
+        ("spec_orders:LIMIT", "it is a value of type int, not a function."),
         ("spec_orders:untyped", "tool untyped: parameter 'order_id' has no type"),
         ("spec_nowhere:x", "there is no module spec_nowhere, neither in"),
         ("spec_orders.deeper:x", "there is no module spec_orders.deeper"),
@@ -295,7 +307,9 @@ def test_tools_are_imported_from_the_folder_of_the_declaration(modules: Path) ->
 def test_a_tool_that_cannot_be_imported_says_why(modules: Path, name: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_tools(["spec_orders:look_up", name], modules)
-    assert str(caught.value).startswith("tools.use: ") and says in str(caught.value)
+    told = str(caught.value)
+    assert told.startswith(f"The tool {name!r} of tools.use cannot be had: ") and told.endswith((".", "?"))
+    assert says in told
     assert isinstance(caught.value, ToolDefinitionError) == name.endswith("untyped")
 
 
@@ -313,4 +327,4 @@ def test_without_pyyaml_a_sentence_says_what_to_install(monkeypatch: pytest.Monk
     for name in ("hotloop.config.declaration", "hotloop.config.nodes"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ConfigError, match=r'pip install "hotloop\[yaml\]"'):
-        load_spec(LEAST)
+        load(LEAST)

@@ -56,13 +56,13 @@ def run(
     quiet
         Nothing but the answer.
     """
-    agent = Agent.from_yaml(config)
+    spec = load_spec(config)
+    agent = Agent.from_spec(spec)
     words = sys.stdin.read() if prompt == "-" else prompt
     if not words.strip():
         raise ConfigError("The prompt is empty; say what the agent should do.")
-    inference = load_spec(config).inference
-    embedded = inference.endpoint == "local"
-    have_weights(inference.endpoint, inference.model)
+    embedded = spec.inference.endpoint == "local"
+    have_weights(spec.inference.endpoint, spec.inference.model)
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
     with _log_lines() if log else nullcontext():
         result = run_async(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import msgspec
 import yaml
 
 from hotloop.budget import Budget
-from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_source, readings, under
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec
+from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_text, readings, under
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, did_you_mean
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
 from hotloop.models.target import chat_url, parse_target
@@ -52,14 +51,13 @@ class _Wrong(Exception):
         self.shows_value = shows_value
 
 
-def read_declaration(source: str | Path) -> AgentSpec:
+def read_declaration(path: Path) -> AgentSpec:
     """Read a declaration; see `hotloop.config.spec.load_spec`."""
-    read = read_source(source)
-    faults = Faults(read.name)
+    faults = Faults(path)
     try:
-        spec: AgentSpec = _Reader(faults, read.folder).section(Entry(1, parse(read)), AgentSpec)
+        spec: AgentSpec = _Reader(faults, path.parent).section(Entry(1, parse(path)), AgentSpec)
     except RecursionError:
-        raise ConfigError(f"{read.name}: an alias in it refers to itself") from None
+        raise ConfigError(f"An alias in {path} refers to itself.") from None
     faults.raise_any()
     return spec
 
@@ -130,12 +128,12 @@ def _line_inside(node: yaml.Node, place: str) -> int:
 def _instructions(node: yaml.Node, folder: Path) -> str:
     if not isinstance(node, yaml.MappingNode):
         return str(_leaf(AgentSpec, "instructions", "", node)).strip()
-    keys = entries(node, "", Faults(""))
+    keys = entries(node, "", Faults(folder))
     if keys.keys() != {"file"}:
         raise _Wrong("expected text, or the one key file with a path")
     path = _leaf(InferenceSpec, "model", "", keys["file"].node)
     try:
-        return read_source(folder / path).text.strip()
+        return read_text(folder / path).strip()
     except ConfigError as error:
         raise _Wrong(str(error), ".file", shows_value=True) from None
 
@@ -212,11 +210,12 @@ def _keys(cls: type[msgspec.Struct]) -> list[str]:
 
 def _unknown(cls: type[msgspec.Struct], key: str) -> str:
     known = _keys(cls)
-    near = difflib.get_close_matches(key, [*known, *_spelled_out(cls)], 1)
+    if hint := did_you_mean(key, [*known, *_spelled_out(cls)]):
+        return f"unknown key{hint}"
     elsewhere = [under(name, key) for name, section in _SECTIONS.items() if _field(section, key)[0]]
-    if not near and (elsewhere or key in _keys(AgentSpec)):
+    if elsewhere or key in _keys(AgentSpec):
         return f"unknown key here; did you mean {' or '.join(elsewhere) or key + ' at the top level'}?"
-    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; there are {', '.join(known)}"
+    return f"unknown key; there are {', '.join(known)}"
 
 
 def _spelled_out(cls: type[msgspec.Struct]) -> list[str]:

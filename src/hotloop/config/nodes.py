@@ -13,7 +13,7 @@ import yaml
 from hotloop.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{(\w+)(?::-([^}]*))?\}|\$\{")
-_SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+_PAIR = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", re.IGNORECASE)
 
 
 class _Loader(yaml.SafeLoader):
@@ -25,14 +25,6 @@ _Loader.add_implicit_resolver(
 )
 
 
-class Source(NamedTuple):
-    """Text of a configuration, what to call it in messages, and the folder that paths in it start from."""
-
-    name: str
-    text: str
-    folder: Path
-
-
 class Entry(NamedTuple):
     """One key of a mapping: the line it is on, from 1, and its value."""
 
@@ -41,15 +33,15 @@ class Entry(NamedTuple):
 
 
 class Faults:
-    """Everything that is wrong with one source, so that it can be told at once."""
+    """Everything that is wrong with one file, so that it can be told at once."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, where: str, what: str) -> None:
         """Note that the value at the key path `where` ("" for the whole) is wrong."""
-        self._found.append((line, f"{self.name}:{line}: {where}: {what}" if where else f"{self.name}:{line}: {what}"))
+        self._found.append((line, f"{self._path}:{line}: {where}: {what}" if where else f"{self._path}:{line}: {what}"))
 
     def __len__(self) -> int:
         return len(self._found)
@@ -60,42 +52,31 @@ class Faults:
             raise ConfigError("\n".join(text for _, text in sorted(self._found, key=lambda fault: fault[0])))
 
 
-def read_source(source: str | Path) -> Source:
-    """The text of a file, given by its path, or of a configuration given as text.
-
-    A str is text when it has a line break or a "key: value" in it or begins like JSON, else a path. Raises ConfigError
-    for what is no readable UTF-8 file.
-    """
-    if isinstance(source, str) and _is_text(source):
-        return Source("<text>", source, Path())
-    path = Path(source)
+def read_text(path: Path) -> str:
+    """The text of a file. Raises ConfigError for what is no readable UTF-8 file."""
     if path.is_dir():
-        raise ConfigError(f"{path} is a folder; give the file in it that declares the agent")
+        raise ConfigError(f"The path {path} is a folder; give a file in it.")
     try:
-        return Source(str(path), path.read_text(encoding="utf-8-sig"), path.parent)
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file") from None
+        raise ConfigError(f"There is no file {path}.") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
+        raise ConfigError(f"Byte {error.start + 1} of {path} is not UTF-8; save the file as UTF-8.") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"The file {path} cannot be read: {error.strerror}.") from None
 
 
-def _is_text(source: str) -> bool:
-    return "\n" in source or ": " in source or source.strip()[:1] in ("", "{")
-
-
-def parse(source: Source) -> yaml.Node:
+def parse(path: Path) -> yaml.Node:
     """The file's one document. Raises ConfigError, with the line, for text that is neither YAML nor JSON."""
     try:
-        node = yaml.compose(_as_yaml(source.text), _Loader)
+        node = yaml.compose(_as_yaml(read_text(path)), _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ConfigError(f"{source.name}:{mark.line + 1 if mark else 1}: {_syntax(error)}") from None
+        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: {_syntax(error)}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source.name}: {error}") from None
+        raise ConfigError(f"The file {path} is not YAML: {' '.join(str(error).split())}.") from None
     if node is None:
-        raise ConfigError(f"{source.name}: is empty; it needs at least inference.endpoint and inference.model")
+        raise ConfigError(f"The file {path} is empty; it needs at least inference.endpoint and inference.model.")
     return node
 
 
@@ -176,17 +157,12 @@ def _reread(text: str) -> list[Any]:
 
 
 def _as_yaml(text: str) -> str:
-    """JSON so that YAML reads it the same: no tabs between its tokens, one escape for one character."""
+    """JSON so that YAML reads it the same: no tabs between its tokens, a character beyond 16 bits as itself."""
     try:
         json.loads(text)
     except ValueError:
         return text
-    return _SURROGATES.sub(_one_escape, text.replace("\t", " "))
-
-
-def _one_escape(pair: re.Match[str]) -> str:
-    high, low = int(pair[1], 16), int(pair[2], 16)
-    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
+    return _PAIR.sub(lambda escapes: str(json.loads(f'"{escapes[0]}"')), text.replace("\t", " "))
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:

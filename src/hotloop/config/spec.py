@@ -77,19 +77,18 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path = Path()
 
 
-def load_spec(source: str | Path) -> AgentSpec:
-    """Read a declaration from a file, or from text.
+def load_spec(path: str | Path) -> AgentSpec:
+    """Read the declaration in a YAML or JSON file.
 
-    A str is text when it has a line break or a "key: value" in it, else the path of a file. Raises ConfigError; its
-    message has one line, with file, line number and key, for each thing that is wrong.
+    Raises ConfigError; its message has one line, with file, line number and key, for each thing that is wrong.
     """
     try:
         from hotloop.config.declaration import read_declaration
     except ModuleNotFoundError as error:
         if error.name != "yaml":
             raise
-        raise ConfigError('A declaration in YAML or JSON needs PyYAML: pip install "hotloop[yaml]"') from None
-    return read_declaration(source)
+        raise ConfigError('A declaration in YAML or JSON needs PyYAML: pip install "hotloop[yaml]".') from None
+    return read_declaration(Path(path))
 
 
 def load_tools(names: Iterable[str], folder: Path) -> list[Tool]:
@@ -104,22 +103,27 @@ def load_tools(names: Iterable[str], folder: Path) -> list[Tool]:
     return [_load_tool(name, folder) for name in names]
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that proposes what is spelled most like `name`; "" when nothing is."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def _load_tool(name: str, folder: Path) -> Tool:
     if not _TOOL.fullmatch(name):
-        raise ConfigError(f"tools.use: {name!r} is not of the form module:function")
+        raise _unusable(name, "it is not of the form module:function")
     module_name, attribute = name.split(":")
     module = _import(name, module_name, folder)
     found = getattr(module, attribute, None)
     if found is None:
-        near = difflib.get_close_matches(attribute, [each for each in vars(module) if callable(vars(module)[each])], 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"tools.use: {name!r}: {module_name} has no {attribute}{hint}")
+        hint = did_you_mean(attribute, [each for each, value in vars(module).items() if callable(value)])
+        raise _unusable(name, f"{module_name} has no {attribute}{hint}")
     if not callable(found):
-        raise ConfigError(f"tools.use: {name!r} is a value of type {type(found).__name__}, not a function")
+        raise _unusable(name, f"it is a value of type {type(found).__name__}, not a function")
     try:
         return found if isinstance(found, Tool) else tool(found)
     except ToolDefinitionError as error:
-        raise ToolDefinitionError(f"tools.use: {name!r}: {error}") from error.__cause__
+        raise ToolDefinitionError(str(_unusable(name, str(error)))) from error.__cause__
 
 
 def _import(name: str, module_name: str, folder: Path) -> ModuleType:
@@ -128,13 +132,14 @@ def _import(name: str, module_name: str, folder: Path) -> ModuleType:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             where = f"neither in {folder.resolve()} nor installed"
-            raise ConfigError(f"tools.use: {name!r}: there is no module {error.name}, {where}") from None
-        raise ConfigError(
-            f"tools.use: {name!r}: importing {module_name} failed: {type(error).__name__}: {error}"
-        ) from error
+            raise _unusable(name, f"there is no module {error.name}, {where}") from None
+        raise _unusable(name, f"importing {module_name} failed: {type(error).__name__}: {error}") from error
     meant = folder.resolve() / f"{module_name.replace('.', '/')}.py"
     if meant.exists() and module.__file__ and not meant.samefile(module.__file__):
-        raise ConfigError(
-            f"tools.use: {name!r}: another module {module_name} is imported already, from {module.__file__}"
-        )
+        raise _unusable(name, f"another module {module_name} is imported already, from {module.__file__}")
     return module
+
+
+def _unusable(name: str, why: str) -> ConfigError:
+    stop = "" if why.endswith((".", "?")) else "."
+    return ConfigError(f"The tool {name!r} of tools.use cannot be had: {why}{stop}")

@@ -214,6 +214,69 @@ def test_the_wait_is_in_the_ledger():
     assert sum(stage.end - stage.start for stage in asked.ledger.stages) == asked.ledger.end - asked.ledger.start
 
 
+# When its tokens came
+
+
+def facts(*script, **options):
+    [facts] = Asked(*script, **options).ledger.turns
+    return facts
+
+
+def test_first_token_and_time_per_token():
+    found = facts(raw(*[text("x")] * 10, end("stop"), DONE), ttft=0.05, tpot=0.01)
+    assert (found.ttft, found.tpot, found.buffered) == (50_000_000, 10_000_000, False)
+    assert (found.attempts, found.finish_reason, found.model) == (1, "stop", "m")
+
+
+def test_what_is_no_token_is_not_the_first():
+    silence = [data({"choices": [], "usage": None}), chunk({"role": "assistant", "content": ""}), b": ping\n\n"]
+    assert facts(raw(*silence, text("x"), end("stop")), ttft=0.05, tpot=0.01).ttft == 80_000_000
+
+
+def test_tokens_that_all_come_at_once_are_not_timed():
+    found = facts(raw(b"".join([text("x")] * 10), end("stop")), ttft=0.05, tpot=0.01)
+    assert (found.ttft, found.tpot, found.buffered) == (50_000_000, None, True)
+    few = facts(raw(b"".join([text("x")] * 4), end("stop")), ttft=0.05)
+    assert (few.tpot, few.buffered) == (None, False)
+
+
+def test_a_whole_reply_has_a_first_token_and_no_pace():
+    body = json.dumps({"choices": [{"message": {"content": "Hello"}}], "usage": {"completion_tokens": 50}}).encode()
+    found = facts(raw(body[:9], body[9:]), ttft=0.05, tpot=0.01)
+    assert (found.ttft, found.tpot) == (60_000_000, None)
+
+
+def test_the_stages_of_an_attempt():
+    asked = Asked(raw(*[text("x")] * 10, end("stop"), DONE), ttft=0.05, tpot=0.01)
+    stages = {stage.kind: stage.end - stage.start for stage in asked.ledger.stages}
+    assert (stages["prefill"], stages["decode"]) == (50_000_000, 110_000_000)
+
+
+def test_nothing_is_waited_for_after_the_end():
+    for last in DONE, data({"error": {"message": "x", "code": 400}}):
+        asked = Asked(raw(text("Hello"), end("stop"), last, *[b": ping\n\n"] * 50), tpot=1.0)
+        assert asked.ledger.end - asked.ledger.start == 2_000_000_000
+
+
+def test_who_reads_along_can_hold_the_reply_up():
+    throttle, told = object(), []
+
+    class Throttled(ScriptedModel):
+        async def send(self, body, receiver):
+            receiver.sent(True, throttle)
+            receiver.head(200, [])
+            for piece in text("a"), text("b"), end("stop"):
+                receiver.data(piece)
+
+    async def think():
+        client = Client(Throttled([]), RequestTemplate("m", DIALECTS["generic"]))
+        emit = lambda events, throttle=None: told.append((len(events), throttle))  # noqa: E731
+        await client.think(bytearray(MESSAGES), Ledger(clock(), "t"), emit)
+
+    run_virtual(think())
+    assert told == [(1, throttle), (1, throttle), (1, None)]
+
+
 # Replies that were cut at the cap
 
 

@@ -16,7 +16,7 @@ Ask = Callable[..., Any]
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "pattern": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
-    "open pattern": {"type": "string", "pattern": "[0-9]{2}"},
+    "open pattern": {"type": "string", "pattern": "[0-9]{2}", "maxLength": 12},
     "pattern and length": {"type": "string", "pattern": "^[a-c]+$", "minLength": 3, "maxLength": 5},
     "enum": {"enum": ["red", "blue", 'a "quoted" one', "绿色"]},
     "mixed enum": {"enum": [1, "one", None, True]},

@@ -58,9 +58,7 @@ def check_dependencies(python: Path) -> None:
 
 
 def check_import_time(ours: Path, theirs: Path) -> None:
-    pairs = []
-    for _ in range(ROUNDS):
-        pairs.append((import_seconds(ours, "hotloop"), import_seconds(theirs, "aiohttp")))
+    pairs = [(import_seconds(ours, "hotloop"), import_seconds(theirs, "aiohttp")) for _ in range(ROUNDS)]
     hotloop, aiohttp = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
     ratio = statistics.median(a / b for a, b in pairs)
     print(f"import hotloop {hotloop:.0f} ms, import aiohttp {aiohttp:.0f} ms, ratio {ratio:.2f} (at most {MOST:.3f})")

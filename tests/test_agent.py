@@ -101,12 +101,17 @@ def kinds(events) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": ""}, "model is empty"),
-        ({"max_turns": 0}, "max_turns is 0"),
-        ({"max_parallel": 0}, "max_parallel is 0; 1 runs tools one after the other"),
-        ({"retries": -1}, "retries cannot be negative"),
-        ({"tool_retry": -1}, "retries cannot be negative"),
-        ({"shortlist": 0}, "shortlist offers at least one tool"),
+        ({"model": ""}, r"Agent\(model=...\): expected `str` of length >= 1"),
+        ({"max_turns": 0}, r"Agent\(max_turns=...\): expected `int` >= 1"),
+        ({"max_parallel": 1.5}, r"Agent\(max_parallel=...\): expected `int`"),
+        ({"retries": -1}, r"Agent\(retries=...\): expected `int` >= 0"),
+        ({"tool_retry": -1}, r"Agent\(tool_retry=...\)"),
+        ({"shortlist": 0}, r"Agent\(shortlist=...\)"),
+        ({"temperature": "hot"}, r"Agent\(temperature=...\)"),
+        ({"timeout": "5s"}, r"Agent\(timeout=...\): expected `float`, got `str`"),
+        ({"headers": {"x": 3}}, r"Agent\(headers"),
+        ({"budget": {"total": 1}}, "make it with Budget"),
+        ({"endpoint": "localhost:8000/v1"}, "begins with http://"),
         ({"dialect": "klingon"}, "There is no dialect 'klingon'"),
         ({"tools": [look_up, look_up]}, "several tools named look_up"),
     ],
@@ -114,6 +119,14 @@ def kinds(events) -> list[str]:
 def test_what_cannot_work_is_said_at_once(options, words):
     with pytest.raises(ConfigError, match=words):
         Agent(**{"model": "m", "endpoint": ScriptedModel([]), **options})
+
+
+@pytest.mark.parametrize("prompt", [None, 3, b"x", "", "  "])
+def test_a_prompt_is_text(prompt):
+    model = ScriptedModel(["never"])
+    with pytest.raises(ConfigError, match="The prompt is"):
+        Agent(model="m", endpoint=model).run_sync(prompt)
+    assert model.requests == []
 
 
 def test_plain_functions_become_tools():

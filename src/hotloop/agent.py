@@ -17,6 +17,7 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget
+from hotloop.config.options import check_options
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.events import Event, RunFinished
@@ -64,7 +65,7 @@ class Agent:
     embedded engine, or a Transport. Times are seconds. `api_key` is taken from the service's usual environment
     variable when it is None and the service is known. `max_parallel=1` runs tools one after the other; `tool_ttl`
     keeps results of read-only tools; `shortlist` is how many tools, the best matches for the first request, the model
-    is offered in a conversation. Raises ConfigError for what cannot work.
+    is offered, from its first request to its last. Raises ConfigError for what cannot work.
     """
 
     def __init__(
@@ -92,15 +93,8 @@ class Agent:
         prefix_cache: bool = True,
         shortlist: int | None = None,
     ) -> None:
-        _require(bool(model), "model is empty; name the model that the service should use")
-        _require(max_turns >= 1, f"max_turns is {max_turns}; at least one turn is needed")
-        _require(max_parallel >= 1, f"max_parallel is {max_parallel}; 1 runs tools one after the other")
-        _require(retries >= 0 and tool_retry >= 0, "retries cannot be negative")
-        _require(timeout > 0 and (tool_timeout is None or tool_timeout > 0), "a timeout is more than 0 seconds")
-        _require(tool_ttl is None or tool_ttl >= 0, f"tool_ttl is {tool_ttl}; it is seconds, 0 keeps nothing")
-        _require(temperature is None or temperature >= 0, f"temperature is {temperature}; it cannot be negative")
-        _require(max_tokens is None or max_tokens >= 1, f"max_tokens is {max_tokens}; a reply has at least one token")
-        _require(shortlist is None or shortlist >= 1, "shortlist offers at least one tool; leave it out to offer all")
+        check_options(locals())
+        _require(budget is None or isinstance(budget, Budget), f"budget is {budget!r}; make it with Budget(...)")
         self.name = name
         self.tools = [each if isinstance(each, Tool) else tool(each) for each in tools]
         _require_unique([each.name for each in self.tools])
@@ -177,8 +171,9 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _key(self, api_key: str | None) -> str | None:
-        return api_key if api_key is not None else os.environ.get(self._dialect.key_variable or "-")
+    def _key(self, api_key: str | None) -> str:
+        key = api_key if api_key is not None else os.environ.get(self._dialect.key_variable or "-", "")
+        return key.strip()
 
     def _program(self, prompt: str) -> loop.Program:
         """The program for a conversation that begins with this prompt."""
@@ -280,7 +275,7 @@ def _nobody(events: Sequence[Event], throttle: object = None) -> None:
     """Nobody streams this run."""
 
 
-def _transport(endpoint: str | Transport, model: str, key: str | None, headers: dict[str, str]) -> Transport:
+def _transport(endpoint: str | Transport, model: str, key: str, headers: dict[str, str]) -> Transport:
     if not isinstance(endpoint, str):
         return endpoint
     if endpoint == "local":

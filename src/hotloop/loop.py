@@ -6,7 +6,7 @@ import msgspec
 
 from hotloop.budget import Budget, Deadline
 from hotloop.context.conversation import Conversation
-from hotloop.errors import RepeatedFailure, TurnLimit
+from hotloop.errors import ConfigError, RepeatedFailure, TurnLimit
 from hotloop.models.client import Client
 from hotloop.models.reply import Call, Reply
 from hotloop.models.transport import Emit
@@ -35,6 +35,8 @@ async def run(program: Program, conversation: Conversation, prompt: str, ledger:
     Turns go on until the model answers without calls. At the last turn, and when the budget has only its answer
     reserve left, it is asked without tools for the best answer from what it has. Raises HotloopError.
     """
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise ConfigError(f"The prompt is {prompt!r}; give the model some text.")
     deadline = Deadline(program.budget, ledger.start)
     conversation.user(prompt)
     failures: dict[tuple[str, str, str], int] = {}

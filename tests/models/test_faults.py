@@ -94,8 +94,8 @@ def test_a_status_and_what_the_service_says_of_it(status, error, kind):
 def test_the_status_and_code_are_told():
     failed = fault(503, {"error": {"message": "engine queue full", "type": "server_error"}})
     assert (failed.status, failed.code) == (503, "server_error")
-    assert str(failed) == "The service answered 503 (server_error): engine queue full"
-    assert str(fault(429, {"error": {"message": "slow", "code": 429}})) == "The service answered 429: slow"
+    assert str(failed) == "The service answered 503 (server_error): engine queue full."
+    assert str(fault(429, {"error": {"message": "slow", "code": 429}})) == "The service answered 429: slow."
     assert "key" in str(fault(401, "no"))
     assert "Shorten" in str(fault(400, {"error": {"code": "context_length_exceeded"}}))
 
@@ -149,7 +149,12 @@ def test_what_could_not_be_read_is_kept_for_the_salvage():
     ],
 )
 def test_bodies_of_every_kind(body, words):
-    assert str(fault(502, body)) == f"The service answered 502: {words}"
+    assert str(fault(502, body)) == f"The service answered 502: {words}."
+
+
+def test_the_wait_that_is_asked_for_is_told():
+    failed = fault(429, {"error": {"message": "slow down!"}}, retry_after="120")
+    assert str(failed) == "The service answered 429: slow down. It asks to wait 120 s."
 
 
 def test_a_long_message_is_cut():

@@ -797,3 +797,10 @@ async def test_a_paused_reply_can_be_cancelled():
         got.throttle.resume()
         await asyncio.wait_for(closed.wait(), 1)
         await transport.aclose()
+
+
+async def test_a_transport_that_is_dropped_unclosed_leaves_no_connection():
+    async with service(answer) as served:
+        before = len(sockets())
+        await send(HttpTransport(served.url))
+        await eventually(lambda: len(sockets()) <= before)

@@ -236,8 +236,8 @@ class Tunnelling:
         if self._refusal:
             await peer.send(self._refusal)
             return
-        host, _, port = line.split(" ")[1].rpartition(":")
-        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        port = line.split(" ")[1].rpartition(":")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(port))  # wherever it was to be
         await peer.send(*(self._head[at : at + 7] for at in range(0, len(self._head), 7)))
         up = asyncio.ensure_future(self._pump(peer.reader, writer))
         try:
@@ -270,21 +270,25 @@ def proxied(monkeypatch, served, secret="", **more):
 )
 async def test_a_tunnel(monkeypatch, head):
     proxy = Tunnelling(head=head)
-    async with service(answer, tls=server_side()) as served, service(proxy) as through:
+    async with service(answer, tls=server_side("service.example")) as served, service(proxy) as through:
         proxied(monkeypatch, through)
-        transport = HttpTransport(served.url, tls=client_side())
+        transport = HttpTransport(f"https://service.example:{served.port}/v1/chat/completions", tls=client_side())
         assert [(await send(transport, body)).connected for body in (b"one", b"two")] == [[True], [False]]
         await transport.aclose()
-    where = f"localhost:{served.port}"
+    where = f"service.example:{served.port}"
     assert proxy.asked == [(f"CONNECT {where} HTTP/1.1", {"host": where})]
     assert served.requests[0].line == "POST /v1/chat/completions HTTP/1.1"
 
 
 async def test_a_tunnel_with_a_password(monkeypatch):
     proxy = Tunnelling()
-    async with service(answer, tls=server_side()) as served, service(proxy) as through:
+    async with service(answer, tls=server_side("service.example")) as served, service(proxy) as through:
         proxied(monkeypatch, through, "us%40er:p%3Ass@")
-        transport = HttpTransport(served.url, {"authorization": "Bearer key"}, tls=client_side())
+        transport = HttpTransport(
+            f"https://service.example:{served.port}/v1/chat/completions",
+            {"authorization": "Bearer key"},
+            tls=client_side(),
+        )
         await send(transport)
         await transport.aclose()
     secret = base64.b64encode(b"us@er:p:ss").decode()
@@ -337,7 +341,7 @@ async def test_a_proxy_that_is_not_there(monkeypatch):
         pass
     proxied(monkeypatch, through)
     transport = HttpTransport("https://service.example/v1", tls=client_side())
-    with pytest.raises(ConnectError, match="proxy"):
+    with pytest.raises(ConnectError, match=f"listens at the proxy 127.0.0.1:{through.port}"):
         await send(transport)
     await transport.aclose()
 
@@ -345,7 +349,7 @@ async def test_a_proxy_that_is_not_there(monkeypatch):
 async def test_the_service_behind_a_tunnel_must_be_trusted_too(monkeypatch):
     async with service(answer, tls=server_side(ca=OTHER_CA)) as served, service(Tunnelling()) as through:
         proxied(monkeypatch, through)
-        transport = HttpTransport(served.url, tls=client_side())
+        transport = HttpTransport(f"https://service.example:{served.port}/v1", tls=client_side())
         with pytest.raises(ConnectError, match="not trusted"):
             await send(transport)
         await transport.aclose()
@@ -431,6 +435,9 @@ async def test_some_hosts_are_asked_directly(monkeypatch):
         ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "b.example"}, "https://a.example/v1", Proxy("p", 1, "")),
         ({"HTTPS_PROXY": ""}, "https://a.example/v1", None),
         ({"ALL_PROXY": "http://p:1"}, "unix:/run/m.sock", None),
+        ({"ALL_PROXY": "http://p:1"}, "http://localhost:8000/v1", None),
+        ({"ALL_PROXY": "http://p:1"}, "http://127.0.0.2:8000/v1", None),
+        ({"ALL_PROXY": "http://p:1"}, "https://[::1]/v1", None),
         ({"HTTPS_PROXY": "http://[::1]:3128"}, "https://a.example/v1", Proxy("::1", 3128, "")),
     ],
 )

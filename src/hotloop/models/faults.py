@@ -59,11 +59,13 @@ def service_error(status: int, headers: Mapping[str, str], body: bytes | dict[st
         message = f"it redirects to {headers.get('location', 'nowhere')}; use that as the endpoint"
     kind = _kind(status, str(code or ""), message)
     text = f"The service answered {status}{f' ({code})' if code and str(code) != str(status) else ''}: {message[:500]}"
+    wait = retry_after(headers, message) if kind in (RateLimited, Overloaded) else None
+    advice = _ADVICE.get(kind, "") if wait is None else f"It asks to wait {wait:g} s."
     made = kind(
-        text + _ADVICE.get(kind, ""),
+        f"{text.rstrip('.!')}. {advice}".rstrip(),
         status=status,
         code=None if code is None else str(code),
-        retry_after=retry_after(headers, message) if kind in (RateLimited, Overloaded) else None,
+        retry_after=wait,
     )
     if isinstance(made, ToolUseFailed):
         made.failed_generation = str(error.get("failed_generation") or "")
@@ -71,8 +73,8 @@ def service_error(status: int, headers: Mapping[str, str], body: bytes | dict[st
 
 
 _ADVICE: dict[type[ServiceError], str] = {
-    AuthenticationError: ". Check the API key and that it may use this model.",
-    ContextOverflow: ". Shorten the conversation or the tool results, or use a model with a larger context.",
+    AuthenticationError: "Check the API key and that it may use this model.",
+    ContextOverflow: "Shorten the conversation or the tool results, or use a model with a larger context.",
 }
 
 

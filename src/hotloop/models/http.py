@@ -11,7 +11,8 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Coroutine
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from hotloop.errors import ConfigError, ConnectError
 from hotloop.models.connection import Connection, Stale
@@ -37,11 +38,10 @@ class HttpTransport:
         connect_timeout: float = 5.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.target = parse_target(url)
-        self.proxy = proxy_for(self.target)
-        self.tls = tls
-        self.connect_timeout = connect_timeout
-        self.head = _request_head(self.target, headers or {}, self.proxy)
+        target = parse_target(url)
+        proxy = proxy_for(target)
+        head = _request_head(target, headers or {}, proxy)
+        self._way = _Way(target, proxy, head, connect_timeout, tls)
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
         self._pool: _Pool | None = None
 
@@ -57,6 +57,13 @@ class HttpTransport:
         """Close all connections of this event loop, those in use included; they are closed when this returns."""
         await self._here().aclose()
 
+    def __del__(self) -> None:
+        """A transport that nobody holds any longer leaves no connection behind."""
+        for loop, pool in getattr(self, "_pools", {}).items():
+            if not loop.is_closed():
+                with suppress(RuntimeError):  # closed just now
+                    loop.call_soon_threadsafe(pool.abandon)
+
     def _here(self) -> _Pool:
         loop, pool = asyncio.get_running_loop(), self._pool
         if pool is None or pool.loop is not loop:
@@ -68,19 +75,26 @@ class HttpTransport:
         for other in list(self._pools):
             if other.is_closed():
                 self._pools.pop(other, None)
-        return self._pools.setdefault(loop, _Pool(self, loop))
+        return self._pools.setdefault(loop, _Pool(self._way, loop))
+
+
+class _Way(NamedTuple):
+    """How to get to a service, and what every request to it begins with."""
+
+    target: Target
+    proxy: Proxy | None
+    head: bytes
+    connect_timeout: float
+    tls: ssl.SSLContext | None
 
 
 class _Pool:
     """The connections of one event loop."""
 
-    def __init__(self, transport: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, way: _Way, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.target = transport.target
+        self.target, self.proxy, self._head, self._connect_timeout, self._tls = way
         self.where = self.target.unix or f"{self.target.host}:{self.target.port}"
-        self._transport = transport
-        self._proxy = transport.proxy
-        self._head = transport.head
         self._idle: list[Connection] = []
         self._spares = 0
         self._closer: AsyncGenerator[None] | None = None
@@ -118,6 +132,12 @@ class _Pool:
         closer, self._closer = self._closer, None
         if closer is not None:
             await closer.aclose()
+
+    def abandon(self) -> None:
+        """Close what is idle now, and the rest when its reply has ended."""
+        self._spares, self._closer = 0, None
+        for connection in list(self._idle):
+            connection.abort()
 
     def _take(self) -> Connection | None:
         while self._idle:
@@ -172,23 +192,23 @@ class _Pool:
             self._closer = self._keep_until_closed()
             await anext(self._closer)
         try:
-            async with asyncio.timeout(self._transport.connect_timeout):
+            async with asyncio.timeout(self._connect_timeout):
                 connection = await self._open(self.loop)
         except TimeoutError:
-            raise ConnectError(f"No connection to {self.where} within {self._transport.connect_timeout:g} s.") from None
+            raise ConnectError(f"No connection to {self.where} within {self._connect_timeout:g} s.") from None
         except (OSError, UnicodeError) as fault:
             raise ConnectError(_connect_fault(fault, self)) from fault
         return connection
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        target, proxy = self.target, self._proxy
+        target, proxy = self.target, self.proxy
 
         def factory() -> Connection:
             return Connection(self)
 
         if target.unix:
             return (await loop.create_unix_connection(factory, target.unix))[1]
-        tls = (self._transport.tls or _default_tls()) if target.tls else None
+        tls = (self._tls or _default_tls()) if target.tls else None
         if proxy is None:
             name = target.host if tls else None
             return (await loop.create_connection(factory, target.host, target.port, ssl=tls, server_hostname=name))[1]
@@ -236,15 +256,17 @@ def _default_tls() -> ssl.SSLContext:
 
 
 def _connect_fault(fault: OSError | UnicodeError, pool: _Pool) -> str:
-    where, through = pool.where, f" (through the proxy {pool._proxy.host})" if pool._proxy else ""
+    where, proxy = pool.where, pool.proxy
+    peer = f"the proxy {proxy.host}:{proxy.port}, which the environment names for {where}" if proxy else where
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"The certificate of {where} is not trusted: {fault.verify_message}. Set SSL_CERT_FILE to its authority."
     if isinstance(fault, ssl.SSLError):
         return f"No TLS connection to {where}: {fault.reason or fault}."
     if isinstance(fault, socket.gaierror):
-        return f"The name of {where} cannot be resolved{through}: {fault.strerror}."
+        return f"The name of {peer} cannot be resolved: {fault.strerror}."
     if isinstance(fault, ConnectionRefusedError):
-        return f"Nothing listens at {where}{through}. Is the service running, and is the endpoint right?"
+        return f"Nothing listens at {peer}. Is it running, and is the {'variable' if proxy else 'endpoint'} right?"
     if isinstance(fault, UnicodeError):
-        return f"{where}{through} is no possible name: {fault}."
-    return f"No connection to {where}{through}: {fault.strerror or fault}."
+        return f"{peer} is no possible name: {fault}."
+    doubt = " Does it speak TLS?" if pool.target.tls else ""
+    return f"No connection to {peer}: {fault.strerror or str(fault) or type(fault).__name__}.{doubt}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ipaddress
 import os
 import re
 from typing import NamedTuple
@@ -20,8 +21,8 @@ class Proxy(NamedTuple):
 
 
 def proxy_for(target: Target) -> Proxy | None:
-    """The proxy that the environment names for this target, NO_PROXY honoured."""
-    if target.unix or not any(name.lower().endswith("_proxy") for name in os.environ):
+    """The proxy that the environment names for this target, NO_PROXY honoured; none for this machine itself."""
+    if target.unix or is_loopback(target.host) or not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from urllib.request import getproxies_environment, proxy_bypass
 
@@ -40,6 +41,14 @@ def proxy_for(target: Target) -> Proxy | None:
     token = base64.b64encode(secret.encode()).decode()
     authorization = f"proxy-authorization: Basic {token}\r\n" if parts.username else ""
     return Proxy(parts.hostname, port, authorization)
+
+
+def is_loopback(host: str) -> bool:
+    """True for a name or address of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 class Tunnel(asyncio.Protocol):

@@ -27,6 +27,8 @@ def chat_url(endpoint: str) -> str:
     if endpoint.startswith("unix:"):
         return endpoint
     parts = split_url(endpoint)
+    if "://" not in endpoint:
+        raise ConfigError(f'The endpoint {endpoint!r} is no URL; it begins with http:// or https://, or is "local".')
     path = parts.path.rstrip("/")
     if not path.endswith("/chat/completions"):
         path = f"{path or '/v1'}/chat/completions"
@@ -46,7 +48,7 @@ def parse_target(url: str) -> Target:
     if parts.scheme == "http+unix" and parts.hostname:
         return Target("localhost", 0, False, path, "localhost", unquote(parts.netloc))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"The endpoint {url!r} is no URL; write it like https://api.groq.com/openai/v1.")
+        raise ConfigError(f'The endpoint {url!r} is no URL; it begins with http:// or https://, or is "local".')
     tls = parts.scheme == "https"
     return Target(parts.hostname, parts.port or (443 if tls else 80), tls, path, parts.netloc)
 

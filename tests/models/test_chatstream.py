@@ -599,3 +599,15 @@ def test_events_of_calls_come_as_they_become_certain():
     assert stream.feed(calls(item("", "f", id="a", index=0))) != []
     assert stream.feed(calls(item('{"a": 1}', index=0))) == []
     assert len(call_events(stream.feed(calls(item("", "f", id="b", index=1))))) == 2
+
+
+@pytest.mark.parametrize("start", [b'data: {"choices": [', b'{"choices": ['])
+def test_what_never_ends_is_not_kept_for_ever(start):
+    stream = ChatStream()
+    stream.feed(start)
+    fed = 0
+    while stream.error is None and fed < 64 << 20:
+        stream.feed(b" " * (1 << 20))
+        fed += 1 << 20
+    assert isinstance(stream.error, MalformedReply)
+    assert fed <= 33 << 20

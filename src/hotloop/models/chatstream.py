@@ -33,6 +33,7 @@ _SAFE = frozenset({"stop", "tool_calls", "function_call"})
 _FAILED = frozenset({"error", "abort"})
 _DONE = b"[DONE]"
 _TIMINGS = ("prompt_ms", "predicted_ms")  # of llama.cpp
+_LONGEST = 32 << 20  # bytes of one event, or of a whole body
 _MANY = 8192  # bytes in one read from which chunks are read as runs
 _LESSONS = 8  # chunks that may be looked at for what the others are like
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -52,6 +53,7 @@ class ChatStream:
         "_by_message",
         "_calls",
         "_finish",
+        "_held",
         "_lessons",
         "_like",
         "_max_tokens",
@@ -72,6 +74,7 @@ class ChatStream:
         self._max_tokens = max_tokens
         self._source: EventSource | None = None
         self._plain: list[bytes] = []
+        self._held = 0
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: CallAssembler | None = None
@@ -89,7 +92,7 @@ class ChatStream:
 
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes of the body."""
-        if self.done:
+        if self.done or self.error is not None:
             return []
         if self._source is None:
             if not self._plain:
@@ -99,6 +102,9 @@ class ChatStream:
                     return self._read(self._source.feed(data))
             if data:
                 self._plain.append(data)
+                self._held += len(data)
+                if self._held > _LONGEST:
+                    self.error = MalformedReply(f"The service sent a body of more than {_LONGEST >> 20} MiB.")
             return []
         if self._source.is_one(data):
             events: list[Event] = []
@@ -147,6 +153,8 @@ class ChatStream:
     def _read(self, block: bytes) -> list[Event]:
         """Read whole events: many at once where they are alike, others one by one."""
         events: list[Event] = []
+        if not block and self._source is not None and self._source.held > _LONGEST:
+            self.error = self.error or MalformedReply(f"The service sent an event of more than {_LONGEST >> 20} MiB.")
         if len(block) > _MANY:
             block = self._runs(block, events)
         if block:

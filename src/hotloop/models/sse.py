@@ -19,6 +19,11 @@ class EventSource:
         self._tail = bytearray()
         self._cr = False
 
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not complete yet."""
+        return len(self._tail)
+
     def is_one(self, data: bytes) -> bool:
         """True if these bytes are one whole event of one plain line: `data: ...`, as a token in a read of its own."""
         return (

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from hotloop.models.chatstream import ChatStream
 from hotloop.models.local.engine import LocalTransport
 from hotloop.models.local.weights import fetch_weights
+from hotloop.models.reply import Reply
 from hotloop.models.transport import Throttle
 
 ORDER_ID = {"type": "string", "pattern": "^[0-9]{8}$"}
@@ -46,15 +48,29 @@ class Recorder:
         return [msgspec.json.decode(event.removeprefix("data: ")) for event in events[:-2]]
 
     @property
-    def json(self) -> dict[str, Any]:
-        return msgspec.json.decode(self.body)
+    def error(self) -> dict[str, Any]:
+        return msgspec.json.decode(self.body)["error"]
+
+    @property
+    def reply(self) -> Reply:
+        """What an agent reads."""
+        stream = ChatStream()
+        stream.feed(self.body)
+        stream.close()
+        return stream.reply()
 
     @property
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
-        """The calls of a reply in one piece."""
-        message = self.json["choices"][0]["message"]
-        functions = [call["function"] for call in message.get("tool_calls", ())]
-        return [(each["name"], msgspec.json.decode(each["arguments"])) for each in functions]
+        return [(call.name, msgspec.json.decode(call.arguments)) for call in self.reply.calls]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The reply as it is told in later requests."""
+        calls = [
+            {"id": f"c{place}", "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for place, call in enumerate(self.reply.calls)
+        ]
+        return {"role": "assistant", "content": self.reply.text or None} | ({"tool_calls": calls} if calls else {})
 
 
 def offer(name: str, description: str = "", **properties: Any) -> dict[str, Any]:
@@ -91,7 +107,7 @@ def local(weights: Path) -> Iterator[LocalTransport]:
 
 @pytest.fixture
 def ask(local: LocalTransport) -> Callable[..., Any]:
-    """Send a request made of keyword arguments, for a reply in one piece unless it says otherwise."""
+    """Send a request made of keyword arguments."""
 
     async def ask(prompt: str = "", *, transport: LocalTransport = local, **body: Any) -> Recorder:
         recorder = Recorder()

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.models.local.reply import EngineFault, EventSink, LineReader, ReplyWriter, WholeSink
+from hotloop.errors import TruncatedReply
+from hotloop.models.chatstream import ChatStream
+from hotloop.models.local.reply import EngineFault, LineReader, ReplyWriter
+from hotloop.models.reply import Reply
 
 NAMES = ["look", "look_up", "go"]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 7}
@@ -23,14 +26,16 @@ def chunks(pieces: list[str], finish: str = "stop") -> Iterator[dict[str, Any]]:
     yield {"choices": [{"text": "", "finish_reason": finish}], "usage": USAGE, "timings": {"cache_n": 3}}
 
 
-def whole(pieces: list[str], names: list[str] = NAMES, finish: str = "stop") -> dict[str, Any]:
-    write = ReplyWriter(LineReader(names), WholeSink("m"))
-    return msgspec.json.decode(b"".join(map(write, chunks(pieces, finish))))
+def read(sent: Iterator[dict[str, Any]], names: list[str] = NAMES) -> Reply:
+    """What an agent makes of the events. Raises the error that it would."""
+    stream = ChatStream()
+    stream.feed(b"".join(map(ReplyWriter(LineReader(names), "m"), sent)))
+    stream.close()
+    return stream.reply()
 
 
-def calls(reply: dict[str, Any]) -> list[tuple[str, str]]:
-    functions = [call["function"] for call in reply["choices"][0]["message"].get("tool_calls", ())]
-    return [(each["name"], each["arguments"]) for each in functions]
+def calls(reply: Reply) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for call in reply.calls]
 
 
 @st.composite
@@ -44,38 +49,34 @@ TWO_CALLS = 'look_up {"a": "x look y"}\nlook {}'
 
 @given(cut(TWO_CALLS))
 def test_calls_are_the_same_however_their_text_is_cut(pieces: list[str]) -> None:
-    reply = whole(pieces)
+    reply = read(chunks(pieces))
     assert calls(reply) == [("look_up", '{"a": "x look y"}'), ("look", "{}")]
-    assert reply["choices"][0]["message"]["content"] is None
-    assert reply["choices"][0]["finish_reason"] == "tool_calls"
+    assert (reply.text, reply.finish_reason) == ("", "tool_calls")
 
 
 @pytest.mark.parametrize("text", ["looking good", "go", "Go {}", "l", "", 'a\nlook {"b": 1}', "您好\n\n"])
 @given(data=st.data())
 def test_what_does_not_begin_with_a_call_is_text(text: str, data: st.DataObject) -> None:
-    reply = whole(data.draw(cut(text)))
-    assert (reply["choices"][0]["message"]["content"] or "") == text
-    assert calls(reply) == []
-    assert reply["choices"][0]["finish_reason"] == "stop"
+    reply = read(chunks(data.draw(cut(text))))
+    assert (reply.text, calls(reply), reply.finish_reason) == (text, [], "stop")
 
 
 def test_a_call_that_the_token_cap_cut_is_told_as_cut() -> None:
-    reply = whole(['look {"a": '], finish="length")
-    assert calls(reply) == [("look", '{"a": ')]
-    assert reply["choices"][0]["finish_reason"] == "length"
+    with pytest.raises(TruncatedReply):
+        read(chunks(['look {"a": '], finish="length"))
 
 
 def test_text_where_only_calls_may_be_is_a_fault() -> None:
-    write = ReplyWriter(LineReader(["look"], only_calls=True), EventSink("m"))
+    write = ReplyWriter(LineReader(["look"], only_calls=True), "m")
     with pytest.raises(EngineFault, match="wrote 'Hm' instead of a call"):
         list(map(write, chunks(["Hm"])))
-    write = ReplyWriter(LineReader(["look"]), EventSink("m"))
+    write = ReplyWriter(LineReader(["look"]), "m")
     with pytest.raises(EngineFault, match="wrote 'Hm' instead of a call"):
         list(map(write, chunks(["look {}\n", "Hm"])))
 
 
 def test_a_stream_ends_with_finish_usage_and_done() -> None:
-    write = ReplyWriter(LineReader([]), EventSink("m"))
+    write = ReplyWriter(LineReader([]), "m")
     events = b"".join(map(write, chunks(["Hel", "lo"]))).decode().split("\n\n")
     assert events[-2:] == ["data: [DONE]", ""]
     frames = [msgspec.json.decode(event.removeprefix("data: ")) for event in events[:-2]]
@@ -95,8 +96,8 @@ def test_thoughts_are_kept_apart() -> None:
     sent: list[dict[str, Any]] = [{"choices": [{"delta": delta, "finish_reason": None}]} for delta in deltas]
     sent.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     sent.append({"choices": [], "usage": USAGE, "timings": {}})
-    reply = msgspec.json.decode(b"".join(map(ReplyWriter(LineReader([]), WholeSink("m")), sent)))
-    assert reply["choices"][0]["message"] == {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}
+    reply = read(iter(sent))
+    assert (reply.text, reply.reasoning) == ("Yes.", "Hm.")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_thoughts_are_kept_apart() -> None:
 )
 def test_errors_keep_their_status(error: dict[str, Any], status: int, code: str) -> None:
     with pytest.raises(EngineFault) as caught:
-        ReplyWriter(LineReader([]), EventSink("m"))({"error": error})
+        ReplyWriter(LineReader([]), "m")({"error": error})
     assert caught.value.status == status
     told = msgspec.json.decode(caught.value.body)["error"]
     assert (told["code"], told["message"]) == (code, error["message"])

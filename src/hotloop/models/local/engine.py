@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ from hotloop.errors import ConfigError, TransportError
 from hotloop.models.local import grammar, smollm2, template, worker
 from hotloop.models.local.gguf import read_gguf
 from hotloop.models.local.prepared import Prepare, Prepared
-from hotloop.models.local.reply import EngineFault, EventSink, ReplyWriter, Sink, WholeSink
+from hotloop.models.local.reply import EngineFault, ReplyWriter
 from hotloop.models.local.request import BadRequest, Function, JsonObject, read_request
-from hotloop.models.local.weights import fetch_weights
+from hotloop.models.local.weights import Progress, fetch_weights
 from hotloop.models.transport import Receiver
-
-Work = Callable[[worker.Model], None]
 
 SMOLLM2 = "smollm2"
 
@@ -43,7 +40,7 @@ class LocalTransport:
         self._engine: worker.Engine | None = None
         self._prefix = ""
         self._prepare: Prepare
-        self._locate: Callable[[worker.Progress], Path]
+        self._locate: Callable[[Progress], Path]
         if model == SMOLLM2:
             self._key, self._locate, self._prepare = model, fetch_weights, smollm2.prepare
             self._prefix = smollm2.EXAMPLE
@@ -54,16 +51,18 @@ class LocalTransport:
         self.model = model
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
-        """See `Transport.send`; also raises WeightsError. A request that cannot be served is answered with 400."""
+        """See `Transport.send`; also raises WeightsError.
+
+        The reply is a stream of events, whether the request asks for one or not. A request that cannot be served is
+        answered with 400.
+        """
         try:
-            request = read_request(body)
-            prepared = self._prepare(request)
+            prepared = self._prepare(read_request(body))
         except BadRequest as error:
             receiver.sent(False, None)
             _refuse(receiver, EngineFault(400, str(error)))
             return
-        sink = EventSink(self.model) if request.stream else WholeSink(self.model)
-        delivery = Delivery(prepared, sink, receiver)
+        delivery = Delivery(prepared, self.model, receiver)
         receiver.sent(False, None)  # no throttle: a reply is never longer than the context
         try:
             await self._do(delivery.work)
@@ -80,18 +79,14 @@ class LocalTransport:
             return
         self._engine = None
         if engine := worker.release(self._key):
-            ended = Waiting(_unused)
-            engine.close(ended.finish)
-            await ended.done
+            await asyncio.wrap_future(engine.close())
             engine.join()
 
-    async def _do(self, work: Work) -> None:
+    async def _do(self, work: worker.Work) -> None:
         if self._engine is None:
             self._engine = worker.acquire(self._key, lambda: worker.Engine(self._locate, self._threads))
-        task = Waiting(work)
-        self._engine.submit(task)
         try:
-            await task.done
+            await asyncio.wrap_future(self._engine.submit(work))
         except worker.Closed:
             raise TransportError(_CLOSED) from None
 
@@ -100,45 +95,12 @@ class LocalTransport:
             model.ask({"prompt": self._prefix, "n_predict": 0}, lambda _: None)
 
 
-class Waiting:
-    """A task of the engine that a coroutine waits for, by `done`."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[None] = self._loop.create_future()
-
-    def run(self, model: worker.Model) -> None:
-        """See `worker.Task`."""
-        if not self.done.cancelled():
-            self._work(model)
-        self.finish()
-
-    def fail(self, error: BaseException) -> None:
-        """See `worker.Task`."""
-        self.finish(error)
-
-    def finish(self, error: BaseException | None = None) -> None:
-        """It is over; may be called in any thread."""
-        with suppress(RuntimeError):  # the event loop is gone, and with it whoever waited
-            self._loop.call_soon_threadsafe(self._settle, error)
-
-    def _settle(self, error: BaseException | None) -> None:
-        if self.done.done():
-            return
-        if error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(error)
-
-
 class Delivery:
     """Has one request answered, and brings the reply from the engine's thread to a receiver on the event loop."""
 
-    def __init__(self, prepared: Prepared, sink: Sink, receiver: Receiver) -> None:
+    def __init__(self, prepared: Prepared, model: str, receiver: Receiver) -> None:
         self._prepared = prepared
-        self._write = ReplyWriter(prepared.read, sink)
-        self._content_type = sink.content_type
+        self._write = ReplyWriter(prepared.read, model)
         self._receiver = receiver
         self._loop = asyncio.get_running_loop()
         self._over = False
@@ -152,7 +114,7 @@ class Delivery:
         """Ask and deliver, in the engine's thread."""
         prepared = self._prepared
         try:
-            for function in prepared.probes:
+            for function in prepared.checked:
                 _require_held(model, function)
             model.ask(prepared.body, self._chunk, chat=prepared.chat)
         except worker.Unreadable as error:
@@ -170,7 +132,7 @@ class Delivery:
             return
         if not self._begun:
             self._begun = True
-            self._receiver.head(200, [(b"content-type", self._content_type)])
+            self._receiver.head(200, [(b"content-type", b"text/event-stream")])
         if self._receiver.data(written):
             self.abandon()
 
@@ -189,7 +151,7 @@ class Delivery:
 
 
 def _require_held(model: worker.Model, function: Function) -> None:
-    if not model.holds(grammar.probe(function), grammar.PROBE):
+    if not model.holds(grammar.check(function), grammar.MARK):
         raise EngineFault(
             400,
             f"The schema of {function.name} cannot be held while decoding. Look for a pattern with "
@@ -200,7 +162,3 @@ def _require_held(model: worker.Model, function: Function) -> None:
 def _refuse(receiver: Receiver, fault: EngineFault) -> None:
     receiver.head(fault.status, [(b"content-type", b"application/json")])
     receiver.data(fault.body)
-
-
-def _unused(model: worker.Model) -> None:
-    """Waits for an end, not for work."""

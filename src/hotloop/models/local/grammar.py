@@ -1,7 +1,7 @@
 """What the model is allowed to write: grammars for llama.cpp's constrained decoding (llguidance).
 
 A decision is written as lines, one per call: the tool's name, a space, and its arguments as JSON that meets the
-tool's schema. llguidance falls back to no constraint at all where it cannot read a grammar, and says nothing; `probe`
+tool's schema. llguidance falls back to no constraint at all where it cannot read a grammar, and says nothing; `check`
 makes a grammar whose first character tells whether it is in force.
 """
 
@@ -16,7 +16,7 @@ from hotloop.models.local.request import Function
 
 Schema = dict[str, Any]
 
-PROBE = "~"  # what no model would begin with by itself
+MARK = "~"  # what no model would begin with by itself
 
 _HEADER = "%llguidance {}\n"
 _COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
@@ -38,26 +38,21 @@ def calls(functions: Sequence[Function], said: Sequence[str] = ()) -> str:
     return _grammar(_joined(lines), functions, said)
 
 
-def choice(functions: Sequence[Function], ends: Sequence[int], *, must_call: bool, answer: Schema | None) -> str:
-    """One call or more, or, unless the reply must call, an answer: text, or JSON that meets the `answer` schema.
-
-    `ends` are the tokens that end the model's turn.
-    """
+def choice(functions: Sequence[Function], ends: Sequence[int]) -> str:
+    """One call or more, or an answer in text; `ends` are the tokens that end the model's turn."""
     any_call = " | ".join(_line(place, function) for place, function in enumerate(functions))
     rules = f'calls: call ("\\n" call){{0,{_MOST_CALLS - 1}}}\ncall: {any_call}\n'
-    if must_call:
-        return _grammar("calls", functions, (), rules)
-    return _grammar("calls | answer", functions, (), rules + _answer_rule(functions, ends, answer))
+    return _grammar("calls | answer", functions, (), rules + _answer_rule(functions, ends))
 
 
-def answer(functions: Sequence[Function], ends: Sequence[int], schema: Schema | None = None) -> str:
-    """An answer that is no call of one of the functions: text, or JSON that meets the schema; `ends` as above."""
-    return _HEADER + "start: answer\n" + _answer_rule(functions, ends, schema)
+def answer(functions: Sequence[Function], ends: Sequence[int]) -> str:
+    """A text that is no call of one of the functions; `ends` as above."""
+    return _HEADER + "start: answer\n" + _answer_rule(functions, ends)
 
 
-def probe(function: Function) -> str:
-    """A grammar that lets the model write `PROBE` first, if llguidance can hold the function's schema."""
-    return _grammar(f'"{PROBE}" a0', [function], ())
+def check(function: Function) -> str:
+    """A grammar that lets the model write `MARK` first, if llguidance can hold the function's schema."""
+    return _grammar(f'"{MARK}" a0', [function], ())
 
 
 def _grammar(start: str, functions: Sequence[Function], said: Sequence[str], rules: str = "") -> str:
@@ -76,9 +71,7 @@ def _joined(lines: Sequence[str]) -> str:
     return ' "\\n" '.join(lines)
 
 
-def _answer_rule(functions: Sequence[Function], ends: Sequence[int], schema: Schema | None) -> str:
-    if schema is not None:
-        return f"answer: %json {_json_rule(schema, ())}\n"
+def _answer_rule(functions: Sequence[Function], ends: Sequence[int]) -> str:
     names = "|".join(re.escape(function.name).replace("/", r"\/") for function in functions)
     barred = f" & ~/(?s:({names}) .*)/" if names else ""
     end = f" <[{','.join(map(str, ends))}]>" if ends else ""  # not allowed inside a text unless it is named

@@ -13,12 +13,12 @@ class Prepared(NamedTuple):
     """What to ask and how to read the reply.
 
     `chat` tells which of llama.cpp's two interfaces the body is for: messages in the model's own template, or a plain
-    prompt. The schemas of `probes` must be ones that llguidance can hold.
+    prompt. The schemas of `checked` must be ones that llguidance can hold.
     """
 
     chat: bool
     body: JsonObject
-    probes: Sequence[Function]
+    checked: Sequence[Function]
     read: LineReader
 
 

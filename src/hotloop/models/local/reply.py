@@ -1,11 +1,11 @@
-"""What the model writes, as a reply of an OpenAI-compatible service: text and calls, whole or as server-sent events."""
+"""What the model writes, as a reply of an OpenAI-compatible service: text and calls as server-sent events."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -84,105 +84,45 @@ class LineReader:
         return {"tool_calls": [{"index": self._calls - 1, **more, "function": function}]}
 
 
-class Sink(Protocol):
-    """Takes a reply's deltas and gives the bytes of its body."""
-
-    content_type: bytes
-
-    def delta(self, delta: Delta) -> bytes:
-        """The next piece."""
-
-    def end(self, finish_reason: str, usage: JsonObject, timings: JsonObject) -> bytes:
-        """The reply is complete."""
-
-
-class EventSink:
-    """A streamed body: server-sent events."""
-
-    content_type = b"text/event-stream"
-
-    def __init__(self, model: str) -> None:
-        self._head = _identity(model, "chat.completion.chunk")
-        self._role: Delta = {"role": "assistant"}
-
-    def delta(self, delta: Delta) -> bytes:
-        """See `Sink.delta`."""
-        choice = {"index": 0, "delta": self._role | delta, "finish_reason": None}
-        self._role = {}
-        return self._event({"choices": [choice]})
-
-    def end(self, finish_reason: str, usage: JsonObject, timings: JsonObject) -> bytes:
-        """See `Sink.end`."""
-        last = self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": finish_reason}]})
-        counts = self._event({"choices": [], "usage": usage, "timings": timings})
-        return last + counts + b"data: [DONE]\n\n"
-
-    def _event(self, fields: JsonObject) -> bytes:
-        return b"data: %b\n\n" % _encode(self._head | fields)
-
-
-class WholeSink:
-    """A body in one piece."""
-
-    content_type = b"application/json"
-
-    def __init__(self, model: str) -> None:
-        self._head = _identity(model, "chat.completion")
-        self._words: dict[str, str] = {}
-        self._calls: dict[int, JsonObject] = {}
-
-    def delta(self, delta: Delta) -> bytes:
-        """See `Sink.delta`."""
-        for key, value in delta.items():
-            if isinstance(value, str):
-                self._words[key] = self._words.get(key, "") + value
-        for call in delta.get("tool_calls", ()):
-            known = self._calls.setdefault(call["index"], {"function": {"name": "", "arguments": ""}})
-            known |= {key: call[key] for key in ("id", "type") if key in call}
-            for key, value in call["function"].items():
-                known["function"][key] += value
-        return b""
-
-    def end(self, finish_reason: str, usage: JsonObject, timings: JsonObject) -> bytes:
-        """See `Sink.end`."""
-        message: JsonObject = {"role": "assistant", "content": None} | self._words
-        if self._calls:
-            message["tool_calls"] = list(self._calls.values())
-        choice = {"index": 0, "message": message, "finish_reason": finish_reason}
-        return _encode(self._head | {"choices": [choice], "usage": usage, "timings": timings})
-
-
 class ReplyWriter:
-    """Turns the chunks of one reply of llama.cpp into the bytes of a body. Raises EngineFault."""
+    """Turns the chunks of one reply of llama.cpp into server-sent events. Raises EngineFault."""
 
-    def __init__(self, read: LineReader, sink: Sink) -> None:
+    def __init__(self, read: LineReader, model: str) -> None:
         self._read = read
-        self._sink = sink
+        self._head = {
+            "id": f"chatcmpl-{random.getrandbits(64):016x}",
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": model,
+        }
+        self._role: Delta = {"role": "assistant"}
         self._finish = ""
         self._called = False
 
     def __call__(self, chunk: JsonObject) -> bytes:
         if error := chunk.get("error"):
             raise _fault(error)
-        written = b""
+        events = b""
         for choice in chunk.get("choices", ()):
             for delta in self._read(choice):
                 self._called = self._called or "tool_calls" in delta
-                written += self._sink.delta(delta)
+                events += self._choice(self._role | delta)
+                self._role = {}
             self._finish = choice.get("finish_reason") or self._finish
         if "usage" in chunk and self._finish:
-            reason = "tool_calls" if self._called and self._finish == "stop" else self._finish
-            written += self._sink.end(reason, chunk["usage"], chunk.get("timings", {}))
-        return written
+            events += self._end(chunk["usage"], chunk.get("timings", {}))
+        return events
 
+    def _end(self, usage: JsonObject, timings: JsonObject) -> bytes:
+        reason = "tool_calls" if self._called and self._finish == "stop" else self._finish
+        counts = self._event({"choices": [], "usage": usage, "timings": timings})
+        return self._choice({}, reason) + counts + b"data: [DONE]\n\n"
 
-def _identity(model: str, kind: str) -> JsonObject:
-    return {
-        "id": f"chatcmpl-{random.getrandbits(64):016x}",
-        "object": kind,
-        "created": int(time.time()),
-        "model": model,
-    }
+    def _choice(self, delta: Delta, finish_reason: str | None = None) -> bytes:
+        return self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+
+    def _event(self, fields: JsonObject) -> bytes:
+        return b"data: %b\n\n" % _encode(self._head | fields)
 
 
 def _fault(error: Any) -> EngineFault:

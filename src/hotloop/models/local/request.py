@@ -38,88 +38,41 @@ class CallEntry(msgspec.Struct):
     """An entry of `tool_calls`."""
 
     function: Called
-    id: str = ""
-
-
-class Part(msgspec.Struct):
-    """A piece of a message's content; only text can be read."""
-
-    type: str = "text"
-    text: str = ""
 
 
 class Message(msgspec.Struct):
     """One message of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
     tool_calls: list[CallEntry] | None = None
-    tool_call_id: str | None = None
 
     @property
     def text(self) -> str:
-        """The message's words. Raises BadRequest for pictures and sounds."""
-        if not isinstance(self.content, list):
-            return self.content or ""
-        if other := [part.type for part in self.content if part.type != "text"]:
-            raise BadRequest(f"The embedded model reads text only; a message has content of type {other[0]!r}.")
-        return "".join(part.text for part in self.content)
+        """The message's words."""
+        return self.content or ""
 
 
 class ChatRequest(msgspec.Struct):
-    """The body, as far as the engine heeds it; other keys are ignored, as services do."""
+    """The body, as far as the engine heeds it, which is what `models.request` writes; other keys are ignored."""
 
     messages: list[Message]
     tools: list[Offer] = []
-    tool_choice: str | JsonObject | None = None
-    response_format: JsonObject | None = None
+    tool_choice: Literal["auto", "none"] = "auto"
     temperature: float | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     cache_prompt: bool = True
-    stream: bool = False
 
     @property
     def functions(self) -> list[Function]:
-        """The tools that may be called: none if the request forbids it, one if it demands that one."""
-        offered = [offer.function for offer in self.tools]
-        if self.tool_choice == "none":
-            return []
-        if isinstance(self.tool_choice, dict):
-            wanted = self.tool_choice.get("function", {}).get("name")
-            return [function for function in offered if function.name == wanted]
-        return offered
-
-    @property
-    def must_call(self) -> bool:
-        """Whether the reply has to be a call."""
-        return self.tool_choice == "required" or isinstance(self.tool_choice, dict)
-
-    @property
-    def answer_schema(self) -> JsonObject | None:
-        """The JSON Schema that an answer in text must meet, if any."""
-        wanted = self.response_format or {}
-        if wanted.get("type") == "json_schema":
-            schema: JsonObject = wanted.get("json_schema", {}).get("schema", {})
-            return schema
-        return {"type": "object"} if wanted.get("type") == "json_object" else None
-
-    @property
-    def held(self) -> list[Function]:
-        """Everything with a schema that the reply must meet."""
-        schema = self.answer_schema
-        return [*self.functions, Function("response_format", parameters=schema)] if schema else self.functions
+        """The tools that may be called."""
+        return [] if self.tool_choice == "none" else [offer.function for offer in self.tools]
 
     def sampling(self, *, temperature: float | None = None, max_tokens: int | None = None) -> JsonObject:
         """What llama.cpp is told about sampling; the arguments stand where the request says nothing."""
         wanted = {
             "temperature": temperature if self.temperature is None else self.temperature,
-            "top_p": self.top_p,
-            "seed": self.seed,
-            "stop": [self.stop] if isinstance(self.stop, str) else self.stop,
             "n_predict": self.max_completion_tokens or self.max_tokens or max_tokens,
             "cache_prompt": self.cache_prompt,
         }

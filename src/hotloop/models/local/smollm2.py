@@ -18,7 +18,7 @@ from itertools import groupby
 
 import msgspec
 
-from hotloop.context.shortlist import shortlist, strong_matches
+from hotloop.context.shortlist import strong_matches
 from hotloop.models.local import grammar
 from hotloop.models.local.prepared import Prepared
 from hotloop.models.local.reply import LineReader
@@ -43,16 +43,15 @@ def prepare(request: ChatRequest) -> Prepared:
     functions = called_for(request)
     if functions:
         constraint = grammar.calls(functions, said(request.messages))
-    elif request.tools or request.answer_schema:
-        offered = [offer.function for offer in request.tools]
-        constraint = grammar.answer(offered, _ENDS, request.answer_schema)
+    elif request.tools:
+        constraint = grammar.answer([offer.function for offer in request.tools], _ENDS)
     else:
         constraint = ""
     sampling = request.sampling(temperature=0.0, max_tokens=_MOST_TOKENS)
     return Prepared(
         chat=False,
         body={"prompt": prompt(request), "grammar": constraint, **sampling},
-        probes=request.held,
+        checked=request.functions,
         read=LineReader([function.name for function in functions], only_calls=bool(functions)),
     )
 
@@ -64,10 +63,7 @@ def called_for(request: ChatRequest) -> list[Function]:
     if newest.role != "user" or not functions:
         return []
     texts = [(function.name, function.description) for function in functions]
-    chosen = strong_matches(newest.text, texts)
-    if request.must_call and not chosen:
-        chosen = shortlist(newest.text, texts, 1)
-    return [functions[place] for place in chosen]
+    return [functions[place] for place in strong_matches(newest.text, texts)]
 
 
 def prompt(request: ChatRequest) -> str:

@@ -29,22 +29,18 @@ The results follow. Answer in words when you have what you need."""
 def prepare(request: ChatRequest, ends: tuple[int, ...]) -> Prepared:
     """The messages, the constraint and the way to read what comes; `ends` are the tokens that end the model's turn."""
     functions = request.functions
-    constraint = ""
-    if functions:
-        constraint = grammar.choice(functions, ends, must_call=request.must_call, answer=request.answer_schema)
-    elif request.answer_schema:
-        constraint = grammar.answer((), ends, request.answer_schema)
+    constraint = grammar.choice(functions, ends) if functions else ""
     asked: JsonObject = {"messages": list(_messages(request)), "grammar": constraint, **request.sampling()}
-    return Prepared(True, asked, request.held, LineReader([function.name for function in functions]))
+    return Prepared(True, asked, functions, LineReader([function.name for function in functions]))
 
 
 def _messages(request: ChatRequest) -> Iterator[JsonObject]:
     """The conversation in the roles that every template knows: results come from the user."""
     messages = request.messages
     if request.tools:
-        instructions = [message.text for message in messages if message.role in ("system", "developer")]
+        instructions = [message.text for message in messages if message.role == "system"]
         yield {"role": "system", "content": "\n\n".join([*instructions, _described(request)])}
-        messages = [message for message in messages if message.role not in ("system", "developer")]
+        messages = [message for message in messages if message.role != "system"]
     for _, group in groupby(messages, lambda message: message.role == "tool" or id(message)):
         yield _message(list(group))
 

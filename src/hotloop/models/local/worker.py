@@ -10,15 +10,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hotloop.errors import ConfigError, WeightsError
 from hotloop.models.local.request import JsonObject
+from hotloop.models.local.weights import Progress
 
 Chunk = JsonObject
-Progress = Callable[[int, int], None]
 
 _CONTEXT = 8192  # tokens
 _CPU_BATCH = 16  # tokens evaluated at once: no slower on a CPU than more, and what a cancellation waits for
@@ -28,16 +29,6 @@ _AS_IT_COMES = {"stream": True, "return_progress": True, "stream_options": {"inc
 _MOST_HELD = 1024
 _SILENT = -1
 _SPINS = "500"  # short waits between llama.cpp's threads: as fast alone, four times faster on a busy machine
-
-
-class Task(Protocol):
-    """Something to do with the model; its methods are called in the engine's thread."""
-
-    def run(self, model: Model) -> None:
-        """Do it."""
-
-    def fail(self, error: BaseException) -> None:
-        """It cannot be done, or ended with this error."""
 
 
 class Closed(Exception):
@@ -92,8 +83,11 @@ class Model:
         return self._held[grammar]
 
 
+Work = Callable[[Model], None]
+
+
 class Engine:
-    """Runs tasks on one model, one after the other, in a thread that begins with the first task.
+    """Works with one model, on one thing after the other, in a thread that begins with the first.
 
     `locate` gives the model's file; it may take long, calls its argument often, and ends with what that raises.
     `users` counts who shares the engine.
@@ -103,24 +97,28 @@ class Engine:
         self.users = 0
         self._locate = locate
         self._threads = threads
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Work, Future[None]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="hotloop-llama", daemon=True)
         self._begun = threading.Lock()
         self._closing = False
-        self._on_end: Callable[[], None] = _nothing
+        self._ended: Future[None] = Future()
+        self._ended.set_running_or_notify_cancel()  # who waits for it may be cancelled, but not the end
 
-    def submit(self, task: Task) -> None:
-        """Do this when everything before it is done."""
+    def submit(self, work: Work) -> Future[None]:
+        """Have this done in the engine's thread, after everything before it; fails with Closed if that cannot be."""
         if self._begun.acquire(blocking=False):
             self._thread.start()
-        self._tasks.put(task)
+        done: Future[None] = Future()
+        self._tasks.put((work, done))
+        return done
 
-    def close(self, on_end: Callable[[], None]) -> None:
-        """Stop what is being done, refuse what waits, free the model; then call `on_end` in the engine's thread."""
-        self._closing, self._on_end = True, on_end
+    def close(self) -> Future[None]:
+        """Stop what is being done, refuse what waits, free the model; done when the thread is about to end."""
+        self._closing = True
         if self._begun.acquire(blocking=False):
-            on_end()
+            self._ended.set_result(None)
         self._tasks.put(None)
+        return self._ended
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended."""
@@ -130,26 +128,27 @@ class Engine:
     def _work(self) -> None:
         model: Model | None = None
         while (task := self._tasks.get()) is not None:
+            work, done = task
+            if not done.set_running_or_notify_cancel():
+                continue
             try:
                 self._require_open()
                 model = model or Model(_load(self._locate(self._require_open), self._threads), lambda: self._closing)
-                task.run(model)
-            except BaseException as error:  # whatever it is, it belongs to whoever waits for the task
-                task.fail(error)
+                work(model)
+            except BaseException as error:  # whatever it is, it belongs to whoever waits
+                done.set_exception(error)
+            else:
+                done.set_result(None)
         del model
-        self._on_end()
+        self._ended.set_result(None)
 
     def _require_open(self, *_: int) -> None:
         if self._closing:
             raise Closed
 
 
-def _nothing() -> None:
-    """Nobody waits for the end."""
-
-
 def _load(path: Path, threads: int | None) -> Any:
-    llama = import_llama()
+    llama = _import_llama()
     on_cpu = all(device["type"].name.endswith("_CPU") for device in llama.get_device_info())
     params = llama.CommonParams()
     params.model.path = str(path)
@@ -184,14 +183,12 @@ def _unreachable(params: Any) -> Iterator[None]:
         yield
 
 
-def import_llama() -> Any:
-    """The module `xllamacpp`. Raises ConfigError."""
+def _import_llama() -> Any:
+    """The module `xllamacpp`, which is installed. Raises ConfigError."""
     before = os.environ.get("GOMP_SPINCOUNT")
     os.environ["GOMP_SPINCOUNT"] = before or _SPINS  # read once, when the library is loaded
     try:
         import xllamacpp
-    except ModuleNotFoundError as error:
-        raise ConfigError('The embedded model needs llama.cpp: pip install "hotloop[local]"') from error
     except ImportError as error:
         raise ConfigError(f"llama.cpp is installed but does not load here: {error}") from error
     finally:
@@ -230,5 +227,5 @@ def release(key: str) -> Engine | None:
 def _close_all() -> None:
     """llama.cpp's threads must not outlive the interpreter."""
     for engine in list(_engines.values()):
-        engine.close(_nothing)
+        engine.close()
         engine.join(5)

@@ -359,25 +359,27 @@ class ChatStream:
             self.error = MalformedReply(f"The service sent JSON that is no chat completion: {body[:80]!r}.")
 
     def _end(self, events: list[Event]) -> None:
-        called = bool(self._calls)
         if self._finish is None:
             self.error = TransportError("The reply ended before the service said that it was complete.")
         elif self._finish == "content_filter":
             self.error = ContentFiltered("The service's content filter withheld the reply.")
         elif self._finish in _FAILED:
             self._fail(f"it ended the reply with {self._finish!r}")
-        elif called and (self._finish == "length" or self._capped()):
-            self.error = TruncatedReply("The reply hit its token cap inside a tool call. Raise max_tokens.")
-        elif called and self._finish not in _SAFE:
-            self.error = MalformedReply(
-                f"The reply ended with {self._finish!r}, after which its calls cannot be trusted."
-            )
-        elif called and self._calls is not None:
-            self._sealed = self._calls.seal(events)
-            if self._calls.fault:
-                self.error = MalformedReply(f"The reply's calls cannot be trusted: {self._calls.fault}.")
+        elif self._calls is not None:
+            self._end_calls(self._calls, self._finish, events)
         if self.error is None:
             events.append(ReplyFinished(self._finish or "stop", len(self._sealed)))
+
+    def _end_calls(self, calls: CallAssembler, finish: str, events: list[Event]) -> None:
+        """Calls may run only after a reply that has ended safely, and only if they can be told apart."""
+        if finish in _SAFE and not self._capped():
+            self._sealed = calls.seal(events)
+            if calls.fault:
+                self.error = MalformedReply(f"The reply's calls cannot be trusted: {calls.fault}.")
+        elif calls and finish in (*_SAFE, "length"):
+            self.error = TruncatedReply("The reply hit its token cap inside a tool call. Raise max_tokens.")
+        elif calls:
+            self.error = MalformedReply(f"The reply ended with {finish!r}, after which its calls cannot be trusted.")
 
     def _capped(self) -> bool:
         return self._max_tokens is not None and (self.written or 0) >= self._max_tokens

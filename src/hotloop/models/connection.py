@@ -43,6 +43,8 @@ class Connection(asyncio.Protocol):
         self._pool = pool
         self._parts: list[bytes] = []
         self.on_body = self._parts.append
+        self._headers: dict[bytes, bytes] = {}
+        self.on_header = self._headers.__setitem__  # as they are: they are read only if the reply is an error
         self._receiver: Receiver | None = None
         self._ended: asyncio.Future[None] | None = None
         self._fresh = True
@@ -100,7 +102,7 @@ class Connection(asyncio.Protocol):
             self._receiver.sent(self._fresh, self)
 
     def _reset(self) -> None:
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers.clear()
         self._status = 0
         self._complete = self._keep = False
 
@@ -109,13 +111,10 @@ class Connection(asyncio.Protocol):
             raise _OutOfStep
         self._begun = True
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
         if self._status >= 200 and self._receiver is not None:
-            self._receiver.head(self._status, self._headers)
+            self._receiver.head(self._status, list(self._headers.items()))
 
     def on_message_complete(self) -> None:
         if self._status < 200:  # an interim reply
@@ -192,5 +191,5 @@ class Connection(asyncio.Protocol):
             self._ended.set_exception(error)
 
 
-def _is_framed(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in headers)
+def _is_framed(headers: dict[bytes, bytes]) -> bool:
+    return any(name.lower() in (b"content-length", b"transfer-encoding") for name in headers)

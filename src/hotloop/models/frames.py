@@ -74,8 +74,8 @@ def usage_of(usage: dict[str, Any]) -> Usage:
 
 
 def _count(counts: Any, key: str) -> int | None:
-    value = counts.get(key) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    value = counts.get(key) if counts.__class__ is dict else None
+    return value if value.__class__ is int else None
 
 
 def groq_ms(usage: dict[str, Any]) -> dict[str, float]:

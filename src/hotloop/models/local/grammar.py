@@ -23,13 +23,14 @@ _COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator
 _MOST_CALLS = 8
 _MOST_ITEMS = 16
 _LONGEST_FREE = 64
-_LONGEST_PATTERN = 256
+_LONGEST = 256
 _INTEGER = 10**18
 _NUMBER = 10**12
 _SMALLEST_STEP = 0.000001
-_LISTS = ("anyOf", "oneOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SINGLES = ("items", "additionalProperties")
+_JOINED = frozenset(["allOf", "anyOf", "oneOf", "$ref"])  # keys whose schemas are about the same value
+_NOTES = frozenset(["title", "description", "default", "examples", "$defs", "definitions"])
 
 
 def calls(functions: Sequence[Function], said: Sequence[str] = ()) -> str:
@@ -82,69 +83,62 @@ def _json_rule(schema: Schema, said: Sequence[str]) -> str:
     return json.dumps({"x-guidance": _COMPACT} | _bounded(schema, said), ensure_ascii=False)
 
 
-def _bounded(schema: Any, said: Sequence[str]) -> Any:
-    """`schema` with an end to everything that could go on for ever."""
+def _bounded(schema: Any, said: Sequence[str], whole: bool = True) -> Any:
+    """`schema` with an end to everything that could go on for ever.
+
+    `whole` tells that no other schema is about the same value. Only then is it known which keys there may be, and
+    that a string may be anything.
+    """
     if not isinstance(schema, dict):
         return schema
-    made: Schema = dict(schema)
-    for key in _LISTS:
-        if key in made:
-            made[key] = [_bounded(each, said) for each in made[key]]
-    for key in _MAPS:
-        if key in made:
-            made[key] = {name: _bounded(each, said) for name, each in made[key].items()}
-    for key in _SINGLES:
-        if key in made:
-            made[key] = _bounded(made[key], said)
+    made = _with_bounded_parts(schema, said, whole)
     if "enum" in made or "const" in made:
         return made
-    kind = made.get("type")
-    for each in kind if isinstance(kind, list) else [kind]:
-        if each in _BOUNDS:
-            made |= _BOUNDS[each](made)
-    return _said_string(made, said) if kind == "string" and said else made
+    kinds = made["type"] if isinstance(made.get("type"), list) else [made.get("type")]
+    whole = whole and not _JOINED & made.keys()
+    if whole and said and "string" in kinds and not {"pattern", "format"} & made.keys():
+        return _said_string(made, kinds, said)
+    if whole and "object" in kinds and "properties" in made:
+        made.setdefault("additionalProperties", False)
+    return _limits(made, kinds, said) | made
 
 
-def _bounded_integer(schema: Schema) -> Schema:
-    return {
-        **({} if {"minimum", "exclusiveMinimum"} & schema.keys() else {"minimum": -_INTEGER}),
-        **({} if {"maximum", "exclusiveMaximum"} & schema.keys() else {"maximum": _INTEGER}),
-    }
+def _with_bounded_parts(schema: Schema, said: Sequence[str], whole: bool) -> Schema:
+    whole_options = whole and len(schema.keys() - _NOTES) == 1
+    made: Schema = {}
+    for key, value in schema.items():
+        if key in _MAPS:
+            value = {name: _bounded(each, said) for name, each in value.items()}
+        elif key in ("allOf", "anyOf", "oneOf"):
+            value = [_bounded(each, said, whole_options and key != "allOf") for each in value]
+        elif key == "prefixItems":
+            value = [_bounded(each, said) for each in value]
+        elif key in _SINGLES:
+            value = _bounded(value, said)
+        made[key] = value
+    return made
 
 
-def _bounded_number(schema: Schema) -> Schema:
-    return {
-        "multipleOf": schema.get("multipleOf", _SMALLEST_STEP),
-        **({} if {"minimum", "exclusiveMinimum"} & schema.keys() else {"minimum": -_NUMBER}),
-        **({} if {"maximum", "exclusiveMaximum"} & schema.keys() else {"maximum": _NUMBER}),
-    }
+def _limits(schema: Schema, kinds: Sequence[str | None], said: Sequence[str]) -> Schema:
+    """The limits of one value, where it has a kind that needs them; a part of a schema may leave its kind unsaid."""
+    limits: Schema = {}
+    if {"pattern", "format"} & schema.keys() or (said and "string" in kinds):
+        limits["maxLength"] = max(_LONGEST, schema.get("minLength", 0))
+    if "array" in kinds or "items" in schema:
+        limits["maxItems"] = max(_MOST_ITEMS, schema.get("minItems", 0))
+    if "number" in kinds:
+        limits["multipleOf"] = _SMALLEST_STEP
+    if "integer" in kinds or "number" in kinds:
+        most = _NUMBER if "number" in kinds else _INTEGER
+        limits |= {} if "exclusiveMinimum" in schema else {"minimum": -most}
+        limits |= {} if "exclusiveMaximum" in schema else {"maximum": most}
+    return limits
 
 
-def _bounded_array(schema: Schema) -> Schema:
-    return {"maxItems": schema.get("maxItems", max(_MOST_ITEMS, schema.get("minItems", 0)))}
-
-
-def _bounded_object(schema: Schema) -> Schema:
-    return {"additionalProperties": False} if "properties" in schema and "additionalProperties" not in schema else {}
-
-
-def _bounded_string(schema: Schema) -> Schema:
-    return {"maxLength": schema.get("maxLength", _LONGEST_PATTERN)} if "pattern" in schema else {}
-
-
-_BOUNDS = {
-    "string": _bounded_string,
-    "integer": _bounded_integer,
-    "number": _bounded_number,
-    "array": _bounded_array,
-    "object": _bounded_object,
-}
-
-
-def _said_string(schema: Schema, said: Sequence[str]) -> Schema:
-    """A string that nothing else narrows down becomes one of the `said` strings that are neither too short nor long."""
-    if "pattern" in schema or "format" in schema:
-        return schema
+def _said_string(schema: Schema, kinds: Sequence[str | None], said: Sequence[str]) -> Schema:
+    """A string that nothing narrows down becomes one of the `said` strings that are neither too short nor long."""
     shortest, longest = schema.get("minLength", 0), schema.get("maxLength", _LONGEST_FREE)
-    fitting = [each for each in said if shortest <= len(each) <= longest]
-    return {"enum": fitting} if fitting else schema | {"maxLength": longest}
+    fitting: Schema = {"enum": [each for each in said if shortest <= len(each) <= longest]}
+    words = fitting if fitting["enum"] else schema | {"type": "string", "maxLength": longest}
+    others = [kind for kind in kinds if kind != "string"]
+    return {"anyOf": [words, _bounded(schema | {"type": others}, ())]} if others else words

@@ -122,7 +122,8 @@ ENDINGS = {
 }
 
 PROGRAM = """
-import asyncio, gc
+import asyncio, gc, logging
+logging.getLogger("asyncio").setLevel(logging.ERROR)  # a slow machine is no fault
 from loopback import Got, chunked, reply
 from test_http_loops import Elsewhere
 from hotloop.errors import TransportError

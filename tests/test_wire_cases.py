@@ -139,6 +139,28 @@ def reply_of(case, model, times):
     return raw(*pieces(reply), cut=reply.get("end") == "reset")
 
 
+@pytest.mark.parametrize(
+    ("dialect", "content", "echoed"),
+    [("generic", None, False), ("ollama", "", False), ("deepseek", "", True), ("groq", None, False)],
+)
+def test_a_turn_with_calls_goes_back_as_its_service_wants_it(dialect, content, echoed):
+    tools, _ = tools_and_runs()
+    call = {"index": 0, "id": "x", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+    deltas = [{"reasoning_content": "hm"}, {"content": "\n\n"}, {"tool_calls": [call]}]
+    frames = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    case = {"replies": [{"frames": [*frames, {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}]}]}
+
+    async def play():
+        model = ScriptedModel(lambda request: reply_of(case, model, []))
+        async with Agent(model="m", endpoint=model, tools=tools, dialect=dialect) as agent:
+            await agent.run("Anybody there?")
+        return model.requests[1]["messages"][1]
+
+    turn = run_virtual(play())
+    assert turn["content"] == content
+    assert turn.get("reasoning_content") == ("hm" if echoed else None)
+
+
 replies = st.one_of(
     st.sampled_from([reply for case in CASES for reply in case["replies"]]),
     st.lists(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,6 +195,21 @@ def test_nesting_never_raises(depth, frame):
         body = (frame % (opening * depth + "1" + closing * depth)).encode()
         survive(b"data: " + body + b"\n\n", end("tool_calls"))
         survive(body)
+
+
+def test_nor_does_nesting_that_can_just_be_read():
+    """Deep in a stack, what can be decoded may not be encoded again, nor read as another type."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 150, limit + 10):
+        value = '{"a":' * depth + "1" + "}" * depth
+        for frame in (
+            '{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":%s}}]}}]}',
+            '{"choices":[{"delta":{"content":5}}],"usage":{"x":%s}}',
+            '{"choices":[{"delta":{"content":5}}],"error":%s}',
+        ):
+            body = frame.replace("%s", value).encode()
+            survive(b"data: " + body + b"\n\n", end("tool_calls"))
+            survive(body)
 
 
 # No call gets arguments that were not sent

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from hotloop.events import CallOpened, CallSealed, Event
-from hotloop.models.frames import decode_json
+from hotloop.models.frames import decode_json, encode_json
 from hotloop.models.reply import Call
 
 _MARK = re.compile(r'["\\{}\[\]]')
@@ -132,7 +132,10 @@ class CallAssembler:
         return any(not self._is_phantom(slot) for slot in self._slots)
 
     def feed(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Take one item of a delta's `tool_calls`; append what it opens and seals to `events`."""
+        """Take one item of a delta's `tool_calls`; append what it opens and seals to `events`.
+
+        Raises msgspec.DecodeError for arguments that came as an object and are nested too deeply to be written.
+        """
         function: Any = item.get("function")
         if function.__class__ is not dict:
             function = {}
@@ -259,7 +262,7 @@ def _fragment(call_id: Any, index: Any, name: Any, arguments: Any) -> _Fragment:
         call_id if isinstance(call_id, str) else "",
         index if isinstance(index, int) else None,
         name if isinstance(name, str) else "",
-        msgspec.json.encode(arguments).decode() if is_value else arguments or "",
+        encode_json(arguments).decode() if is_value else arguments or "",
         is_value,
     )
 
@@ -291,10 +294,10 @@ def _agree(left: int | None, right: int | None) -> bool:
 
 def _repeated(parts: list[str]) -> str:
     """The last part if it is the whole of what the others wrote or began to write, else ""."""
-    *before, last = parts
-    while before and last.isspace():
-        *before, last = before
-    begun = "".join(before)
+    at = len(parts) - 1
+    while at and parts[at].isspace():
+        at -= 1
+    begun, last = "".join(parts[:at]), parts[at]
     is_whole = _is_object(last) and (_same(begun, last) or ('"' in begun and last.startswith(begun)))
     return last if is_whole else ""
 
@@ -318,4 +321,7 @@ def _canonical(text: str) -> bytes | None:
     value, fault = _decode(text)
     if isinstance(value, str):
         value, fault = _decode(value)
-    return None if fault else msgspec.json.encode(value, order="sorted")
+    try:
+        return None if fault else msgspec.json.encode(value, order="sorted")
+    except RecursionError:
+        return None

@@ -19,6 +19,7 @@ from hotloop.models.frames import (
     Frame,
     decode_frame,
     decode_json,
+    encode_json,
     groq_ms,
     lenient_frame,
     model_of,
@@ -272,10 +273,13 @@ class ChatStream:
     def _called(self, items: list[Any], events: list[Event]) -> None:
         if self._calls is None:
             self._calls = CallAssembler()
-        for item in items:
-            if isinstance(item, dict):
-                self.tokens += 1
-                self._calls.feed(item, events)
+        try:
+            for item in items:
+                if isinstance(item, dict):
+                    self.tokens += 1
+                    self._calls.feed(item, events)
+        except msgspec.DecodeError as fault:
+            self.error = MalformedReply(f"The service sent arguments that cannot be read: {fault}.")
 
     def _part(self, part: Any, events: list[Event]) -> str:
         """A content part: text is told, thinking is returned."""
@@ -331,7 +335,9 @@ class ChatStream:
         if text in (b"", b"null") or self.error is not None:
             return
         try:
-            usual = msgspec.json.encode(lenient_frame(decode_json(text)))
+            usual = encode_json(lenient_frame(decode_json(text)))
+            if usual == payload:  # nothing odd in it, but too deep
+                raise fault
         except (msgspec.DecodeError, RecursionError):
             lines = text.split(b"\n")
             if len(lines) > 1:  # events that were not kept apart by blank lines
@@ -345,14 +351,15 @@ class ChatStream:
         """A reply that came as one JSON body."""
         try:
             value = decode_json(body)
+            frame = whole_frame(value)
+            chunk = encode_json(frame)
         except msgspec.DecodeError as fault:
             cut = "truncated" in str(fault) or f"(byte {len(body)})" in str(fault)
             no_json = MalformedReply(f"The service sent a body that is not JSON: {body[:80]!r}.")
             self.error = TransportError(_CUT) if cut else no_json
             return
-        frame = whole_frame(value)
         if frame.get("choices") or frame.get("error"):
-            self._chunks([msgspec.json.encode(frame)], events)
+            self._chunks([chunk], events)
         elif is_error(value):
             self._fail(value)
         else:

@@ -44,6 +44,14 @@ def decode_json(data: bytes | str) -> Any:
         raise msgspec.DecodeError("it is nested too deeply") from None
 
 
+def encode_json(value: Any) -> bytes:
+    """A decoded value as JSON; raises msgspec.DecodeError for what is nested too deeply to write."""
+    try:
+        return msgspec.json.encode(value)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
+
+
 class _Named(msgspec.Struct, gc=False):
     model: Any = None
 
@@ -55,7 +63,7 @@ def model_of(payload: bytes) -> str:
     """The model that a chunk names, "" if none."""
     try:
         model = _decode_named(payload).model
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     return model if isinstance(model, str) else ""
 

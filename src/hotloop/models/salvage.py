@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hotloop.models.frames import decode_json
+from hotloop.models.frames import decode_json, encode_json
 from hotloop.models.reply import Call, Reply
 from hotloop.trace.ledger import Usage
 
@@ -52,10 +52,10 @@ def _listed(text: str, tool_names: frozenset[str]) -> list[Call]:
             break
     try:
         value = decode_json(bare)
+        items = value if isinstance(value, list) else [value]
+        calls = [call for item in items if (call := _call(item, tool_names))]
     except msgspec.DecodeError:
         return []
-    items = value if isinstance(value, list) else [value]
-    calls = [call for item in items if (call := _call(item, tool_names))]
     return calls if len(calls) == len(items) else []
 
 
@@ -64,7 +64,7 @@ def _call(item: Any, tool_names: frozenset[str]) -> Call | None:
         return None
     item = item["function"] if isinstance(item.get("function"), dict) else item
     name, arguments = item.get("name"), item.get("arguments", item.get("parameters", {}))
-    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    text = arguments if isinstance(arguments, str) else encode_json(arguments).decode()
     return Call(name, text) if isinstance(name, str) and name in tool_names and _is_object(text) else None
 
 

@@ -97,6 +97,23 @@ def test_an_empty_reply_still_is_a_reply():
     assert decoded[-1]["choices"][0]["finish_reason"] == "stop"
 
 
+@given(st.text(), CALLS, st.integers(1, 12))
+def test_a_capped_reply_is_the_first_tokens_of_the_whole(text, calls, cap):
+    whole, capped = render(say(text, *calls), 0), render(say(text, *calls), 0, cap)
+    if whole.completion_tokens <= cap:
+        assert capped == whole
+        return
+    assert capped.tokens == whole.tokens[:cap]
+    assert capped.completion_tokens == cap
+    decoded = frames(b"".join(capped.stream(10, True)))
+    assert decoded[-2]["choices"][0]["finish_reason"] == "length"
+    choice = msgspec.json.decode(capped.body(10))["choices"][0]
+    assert choice["finish_reason"] == "length"
+    assert (choice["message"]["content"] or "") == spoken(decoded)
+    written = [each["function"] for each in choice["message"].get("tool_calls", ())]
+    assert [(each["name"], each["arguments"]) for each in written] == called(decoded)
+
+
 @pytest.mark.parametrize("turn", [0, 5])
 def test_ids_differ_from_turn_to_turn(turn):
     ids = [each["id"] for each in render(say("", call("a"), call("b")), turn).message["tool_calls"]]

@@ -2,16 +2,15 @@ import pytest
 
 from hotloop.errors import ConfigError, InvalidRequest, ModelError
 from hotloop.lab.script import (
-    Reply,
     ScriptExhausted,
     as_reply,
     call,
     decode_request,
     in_turn,
-    load_script,
     per_conversation,
     raw,
     say,
+    token_cap,
 )
 
 
@@ -77,40 +76,21 @@ def test_what_is_no_request_is_refused(body):
         decode_request(body)
 
 
-YAML = """
-- text: Let me look.
-  calls:
-    - name: find
-      arguments: {order_id: "20250101"}
-- Your order has shipped.
-- calls: [{name: ping}]
-"""
+@pytest.mark.parametrize(
+    ("fields", "cap"),
+    [
+        ({}, None),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": 7}, 7),
+        ({"max_completion_tokens": 7}, 7),
+        ({"max_completion_tokens": 7, "max_tokens": 9}, 7),
+    ],
+)
+def test_the_cap_of_a_reply(fields, cap):
+    assert token_cap(conversation(0) | fields) == cap
 
 
-def test_a_yaml_script(tmp_path):
-    path = tmp_path / "script.yaml"
-    path.write_text(YAML)
-    assert load_script(path) == [
-        say("Let me look.", call("find", order_id="20250101")),
-        say("Your order has shipped."),
-        say("", call("ping")),
-    ]
-
-
-def test_a_json_script(tmp_path):
-    path = tmp_path / "script.json"
-    path.write_text('["one", {"text": "two", "usage": {"prompt_tokens": 3}}]')
-    assert load_script(path) == [Reply("one"), Reply("two", usage=b'{"prompt_tokens":3}')]
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "{}", "- 3", "- {txt: hello}", "- {calls: [{arguments: {}}]}"])
-def test_a_script_that_says_something_else_is_refused(tmp_path, content):
-    path = tmp_path / "script.yaml"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=r"script\.yaml"):
-        load_script(path)
-
-
-def test_a_script_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="No such file"):
-        load_script(tmp_path / "none.yaml")
+@pytest.mark.parametrize("cap", [0, -1, 1.5, "7", True, [7]])
+def test_what_is_no_cap_is_refused(cap):
+    with pytest.raises(InvalidRequest, match=r"max_tokens is .*; it has to be a whole number from 1 on"):
+        token_cap(conversation(0) | {"max_tokens": cap})

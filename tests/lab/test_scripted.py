@@ -100,6 +100,13 @@ def test_replies_are_given_in_turn_and_requests_recorded():
         exchange(model)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_ends_at_the_cap(stream):
+    recorder = exchange(ScriptedModel([WORDS], ttft=0.020, tpot=0.002), body(stream, max_tokens=3))
+    assert recorder.times[-1] == 24
+    assert (recorder.parsed().text, recorder.parsed().finish_reason) == ("w0 w1 w2", "length")
+
+
 def test_a_function_may_answer():
     model = ScriptedModel(lambda request: f"You said {request['messages'][-1]['content']}.")
     assert [exchange(model).parsed().text for _ in range(2)] == ["You said hello."] * 2

@@ -5,7 +5,7 @@ import httptools
 import msgspec
 import pytest
 
-from hotloop.errors import ConfigError
+from hotloop.errors import ConfigError, TruncatedReply
 from hotloop.lab.script import call, raw, say
 from hotloop.lab.sim import SimulatedService
 from hotloop.models.chatstream import ChatStream
@@ -214,6 +214,7 @@ async def test_the_model_is_listed_and_the_work_counted(serve):
     [
         (CHAT, "POST", b"{", 400),
         (CHAT, "POST", b'{"messages": []}', 400),
+        (CHAT, "POST", b'{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 0}', 400),
         (CHAT, "GET", b"", 405),
         ("/v1/models", "POST", b"{}", 405),
         ("/nowhere", "POST", b"{}", 404),
@@ -256,6 +257,21 @@ async def test_a_client_that_waits_to_be_told_is_told(serve):
     client.send(CHAT, request(), headers="expect: 100-continue\r\n")
     assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
     assert (await Response().read(client.reader)).reply().text == "one"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
+async def test_a_reply_ends_at_the_cap(serve, stream, key):
+    _, client = await serve([WORDS, call("find", order_id="20250101")], tpot=0.001)
+    cut = (await client.ask(CHAT, request(stream, stream_options={"include_usage": True}, **{key: 3}))).reply()
+    assert (cut.text, cut.finish_reason, cut.usage.output_tokens) == ("w0 w1 w2", "length", 3)
+    inside = (await client.ask(CHAT, request(stream, turns=1, **{key: 3}))).body
+    assert b'"length"' in inside
+    assert b"20250101" not in inside
+    with pytest.raises(TruncatedReply):
+        (await client.ask(CHAT, request(stream, turns=1, **{key: 3}))).reply()
+    whole = (await client.ask(CHAT, request(stream, **{key: 40}))).reply()
+    assert (whole.text, whole.finish_reason) == (WORDS, "stop")
 
 
 async def test_errors_come_as_scripted_and_the_retry_goes_on(serve):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import chain
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -61,11 +62,12 @@ class Rendered(msgspec.Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=1024)
-def render(reply: Reply, turn: int) -> Rendered:
-    """`reply` as bytes; `turn` makes its ids unique in the conversation."""
+def render(whole: Reply, turn: int, cap: int | None = None) -> Rendered:
+    """A reply as bytes; `turn` makes its ids unique in the conversation, `cap` is the most tokens it may have."""
+    reply = whole if cap is None else _capped(whole, cap)
     identity = {"id": f"chatcmpl-{turn}", "created": _CREATED, "model": MODEL}
     calls = [(f"call_{turn}_{slot}", each) for slot, each in enumerate(reply.calls)]
-    finish_reason = "tool_calls" if calls else "stop"
+    finish_reason = "length" if reply != whole else "tool_calls" if calls else "stop"
     deltas = [{"content": piece} for piece in tokenize(reply.text)]
     deltas += chain.from_iterable(_call_deltas(slot, *each) for slot, each in enumerate(calls))
     role = {"role": "assistant", "content": None if calls and not reply.text else ""}
@@ -95,6 +97,18 @@ def prompt_tokens(body: bytes) -> int:
 def error_body(message: str, kind: str = "invalid_request_error", code: str | None = None) -> bytes:
     """An error as OpenAI-compatible services write it."""
     return msgspec.json.encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+def _capped(reply: Reply, cap: int) -> Reply:
+    """As much of a reply as its first `cap` tokens hold."""
+    words = tokenize(reply.text)
+    left = cap - len(words)
+    calls = []
+    for each in reply.calls:
+        if left > 0:  # a call's head is a token, the pieces of its arguments follow
+            calls.append(Call(each.name, each.arguments[: (left - 1) * _ARGUMENT_PIECE]))
+        left -= 1 + ceil(len(each.arguments) / _ARGUMENT_PIECE)
+    return Reply("".join(words[:cap]), tuple(calls), reply.usage)
 
 
 def _call_deltas(slot: int, call_id: str, call: Call) -> list[dict[str, Any]]:

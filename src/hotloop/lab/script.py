@@ -128,6 +128,17 @@ def wants_usage(request: Request) -> bool:
     return isinstance(options, dict) and bool(options.get("include_usage"))
 
 
+def token_cap(request: Request) -> int | None:
+    """The most tokens that the reply may have; None for any number. InvalidRequest for what is no such number."""
+    for key in ("max_completion_tokens", "max_tokens"):
+        cap = request.get(key)
+        if cap is not None:
+            if type(cap) is not int or cap < 1:
+                raise InvalidRequest(f"{key} is {cap!r}; it has to be a whole number from 1 on.", status=400)
+            return cap
+    return None
+
+
 def decode_request(body: bytes) -> Request:
     """A chat-completion request as a dict; InvalidRequest with a sentence for anything else."""
     try:
@@ -142,15 +153,15 @@ def decode_request(body: bytes) -> Request:
 def load_script(path: str | Path) -> list[Reply]:
     """Replies from a YAML or JSON file: a list of texts, or of mappings with `text`, `calls` and `usage`.
 
-    Raises ConfigError when the file cannot be read or says something else.
+    Raises ConfigError, with the file's name and where it can the line, for what cannot be read or says something else.
     """
     try:
-        replies = _decode_file(Path(path))
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path} is no script of replies: {error}.") from error
-    if not replies:
-        raise ConfigError(f"{path} has no replies.")
-    return [Reply(each) if isinstance(each, str) else each.reply() for each in replies]
+        from hotloop.lab.scriptfile import read_script
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise
+        raise ConfigError('A script in YAML or JSON needs PyYAML: pip install "hotloop[yaml]".') from None
+    return read_script(Path(path))
 
 
 def _is_fault(reply: Reply | RawReply) -> bool:
@@ -160,30 +171,6 @@ def _is_fault(reply: Reply | RawReply) -> bool:
 
 def _are_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
-
-
-class _FileCall(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    arguments: dict[str, Any] = {}
-
-
-class _FileReply(msgspec.Struct, forbid_unknown_fields=True):
-    text: str = ""
-    calls: list[_FileCall] = []
-    usage: dict[str, Any] | None = None
-
-    def reply(self) -> Reply:
-        return say(self.text, *(call(each.name, **each.arguments) for each in self.calls), usage=self.usage)
-
-
-def _decode_file(path: Path) -> list[str | _FileReply]:
-    content = path.read_bytes()
-    if path.suffix == ".json":
-        return msgspec.json.decode(content, type=list[str | _FileReply])
-    try:
-        return msgspec.yaml.decode(content, type=list[str | _FileReply])
-    except ImportError:
-        raise ConfigError('Scripts in YAML need PyYAML: pip install "hotloop[yaml]".') from None
 
 
 def _count(number: int, one: str, many: str) -> str:

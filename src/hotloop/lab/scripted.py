@@ -14,6 +14,7 @@ from hotloop.lab.script import (
     as_reply,
     decode_request,
     in_turn,
+    token_cap,
     turn,
     wants_usage,
 )
@@ -28,6 +29,7 @@ class ScriptedModel:
 
     `replies` may also be a function from the decoded request to a reply. `requests` holds every decoded request.
     With `tpot` 0 a reply arrives in one read, otherwise each token in its own, at its own moment of the loop's clock.
+    A reply ends at the request's token cap, with the finish reason "length".
     Sending raises ScriptExhausted when the replies are used up, and InvalidRequest for a body that is no request.
     """
 
@@ -40,14 +42,17 @@ class ScriptedModel:
     async def send(self, body: bytes, receiver: Receiver) -> None:
         request = decode_request(body)
         self.requests.append(request)
+        cap = token_cap(request)
         reply = as_reply(self._answer(request))
         receiver.sent(False, None)
         if isinstance(reply, RawReply):
             await self._send_raw(reply, receiver)
-        elif request.get("stream"):
-            await self._send_stream(render(reply, turn(request)), request, body, receiver)
+            return
+        rendered = render(reply, turn(request), cap)
+        if request.get("stream"):
+            await self._send_stream(rendered, request, body, receiver)
         else:
-            await self._send_body(render(reply, turn(request)), body, receiver)
+            await self._send_body(rendered, body, receiver)
 
     async def warm(self, connections: int = 1) -> None:
         """Nothing to prepare."""

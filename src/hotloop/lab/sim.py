@@ -22,6 +22,7 @@ from hotloop.lab.script import (
     as_reply,
     decode_request,
     per_conversation,
+    token_cap,
     turn,
     wants_usage,
 )
@@ -38,8 +39,9 @@ class SimulatedService:
 
     The first token leaves `ttft` seconds after the request has arrived, the others `tpot` seconds apart, each in a
     write of its own. `replies` is a list, in which every conversation goes its own way from the first reply on; or a
-    function from the decoded request to a reply; or left out: then offered tools are called with made-up arguments.
-    Raises ConfigError when the port is taken.
+    function from the decoded request to a reply; or left out: then offered tools are called with words of the user's
+    message where these fit, else with plain values. A reply ends at the request's token cap, with the finish reason
+    "length". Raises ConfigError when the port is taken.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class SimulatedService:
         self.stats.requests += 1
         try:
             request = decode_request(exchange.body)
+            cap = token_cap(request)
             reply = as_reply(self._answer(request))
         except HotloopError as error:
             exchange.respond(400, error_body(str(error)))
@@ -117,32 +120,32 @@ class SimulatedService:
             _report_fault(error)
             exchange.respond(500, error_body(f"The script failed: {error!r}.", "server_error"))
         else:
-            self._emit(exchange, request, reply, start)
+            self._emit(exchange, request, reply, cap, start)
 
-    def _emit(self, exchange: Exchange, request: Request, reply: Reply | RawReply, start: int) -> None:
+    def _emit(self, exchange: Exchange, request: Request, reply: Reply | RawReply, cap: int | None, start: int) -> None:
         if isinstance(reply, RawReply):
             exchange.keep_alive = exchange.keep_alive and not reply.cut
             pieces = _raw_pieces(reply)
         elif request.get("stream"):
-            pieces = _stream_pieces(reply, request, exchange.body)
+            pieces = _stream_pieces(reply, request, cap, exchange.body)
         else:
-            rendered = render(reply, turn(request))
+            rendered = render(reply, turn(request), cap)
             start += (len(rendered.tokens) - 1) * self._tpot
             pieces = [response(200, rendered.body(prompt_tokens(exchange.body)))]
         Emitter(exchange, pieces, start, self._tpot, self._timer, self.stats)
 
 
 @lru_cache(maxsize=1024)
-def _token_chunks(reply: Reply, turn: int) -> tuple[bytes, ...]:
+def _token_chunks(reply: Reply, turn: int, cap: int | None) -> tuple[bytes, ...]:
     """The tokens of a streamed reply as they are written, the response's head with the first."""
-    first, *others = (chunk(token) for token in render(reply, turn).tokens)
+    first, *others = (chunk(token) for token in render(reply, turn, cap).tokens)
     return (response_head(200, (*_EVENTS, _CHUNKED)) + first, *others)
 
 
-def _stream_pieces(reply: Reply, request: Request, body: bytes) -> list[bytes]:
+def _stream_pieces(reply: Reply, request: Request, cap: int | None, body: bytes) -> list[bytes]:
     place = turn(request)
-    *others, last = _token_chunks(reply, place)
-    tail = render(reply, place).tail(prompt_tokens(body), wants_usage(request))
+    *others, last = _token_chunks(reply, place, cap)
+    tail = render(reply, place, cap).tail(prompt_tokens(body), wants_usage(request))
     return [*others, last + chunk(tail) + LAST_CHUNK]
 
 

@@ -120,6 +120,15 @@ def test_every_line_of_every_run_has_the_form(turns, pace):
         assert LINE.fullmatch(line), line
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.text(min_size=1) | st.just("a]\n2025-01-07 10:00:00.001 [trace=b] end_to_end=1ms turns=1"))
+def test_a_trace_id_cannot_forge_a_line(trace_id):
+    agent = Agent(model="m", endpoint=ScriptedModel(["Yes."]))
+    told = run_virtual(agent.run("go", trace_id=trace_id)).trace.log_lines()
+    assert len(told) == 2
+    assert all(LINE.fullmatch(line) for line in told), told
+
+
 def test_the_logger_gets_them_only_if_somebody_listens(caplog):
     agent = Agent(model="m", endpoint=ScriptedModel(lambda request: "Yes."), name="orders")
     with caplog.at_level(logging.WARNING, "hotloop.trace"):

@@ -9,7 +9,7 @@ from hotloop.trace.ledger import TurnFacts
 from hotloop.trace.trace import ROWS, Trace
 from hotloop.units import NS_PER_MS
 
-_UNSAFE = re.compile(r"[^\w.:/-]")  # a model may call a tool by any name, also one that would break a log line
+_UNSAFE = re.compile(r"[^\w.:/-]")  # a model's name of a tool, or a caller's of a run, could forge a log line
 
 
 def log_lines(trace: Trace) -> list[str]:
@@ -18,11 +18,16 @@ def log_lines(trace: Trace) -> list[str]:
     for facts in trace.turns:
         lines.append((min(_starts(trace, facts.turn, ("context",)), default=trace.start), _reply_line(facts)))
         if ran := _starts(trace, facts.turn, ROWS["tools"]):
-            names = ", ".join(_UNSAFE.sub("?", name) for name in facts.tools)
+            names = ", ".join(map(_safe, facts.tools))
             text = f"tools=[{names}] max_parallel={trace.facts.get('max_parallel')}"
             lines.append((min(ran), f"turn={facts.turn} {text} total_ms={_number(facts.tools_ns)}"))
     lines.append((trace.end, f"end_to_end={_number(trace.end - trace.start)}ms turns={len(trace.turns)}"))
-    return [f"{_stamp(trace, at)} [trace={trace.trace_id}] {text}" for at, text in lines]
+    trace_id = _safe(trace.trace_id)
+    return [f"{_stamp(trace, at)} [trace={trace_id}] {text}" for at, text in lines]
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE.sub("?", name)
 
 
 def _starts(trace: Trace, turn: int, kinds: tuple[str, ...]) -> list[int]:

@@ -277,6 +277,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         encoding="utf-8",
     )
     (tmp_path / "spec_broken.py").write_text("import not_installed_anywhere\n", encoding="utf-8")
+    (tmp_path / "spec_script.py").write_text("import sys\nsys.exit('usage: spec_script FILE')\n", encoding="utf-8")
     yield tmp_path
     for name in set(sys.modules) - before:
         del sys.modules[name]
@@ -302,6 +303,7 @@ def test_tools_are_imported_from_the_folder_of_the_declaration(modules: Path) ->
             "spec_broken:x",
             "importing spec_broken failed: ModuleNotFoundError: No module named 'not_installed_anywhere'",
         ),
+        ("spec_script:x", "importing spec_script failed: SystemExit: usage: spec_script FILE."),
     ],
 )
 def test_a_tool_that_cannot_be_imported_says_why(modules: Path, name: str, says: str) -> None:

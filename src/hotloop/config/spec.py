@@ -129,7 +129,7 @@ def _load_tool(name: str, folder: Path) -> Tool:
 def _import(name: str, module_name: str, folder: Path) -> ModuleType:
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that lacks its `if __name__ == "__main__"` may end itself
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             where = f"neither in {folder.resolve()} nor installed"
             raise _unusable(name, f"there is no module {error.name}, {where}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import io
 import os
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from hotloop.commands.launch import INTERRUPTED
+from hotloop.commands.streams import complain, discard, is_unwritable, prepare_streams
 from hotloop.errors import ConfigError, HotloopError
 
 _UNUSABLE = 2
@@ -24,25 +24,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: what was asked for held. 1: it did not (a budget exceeded, requests failed). 2: it could not be done.
     130: stopped by Ctrl-C.
     """
+    prepare_streams()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = _take_debug(tokens)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
     try:
-        code = _execute(tokens)
+        code = _outcome(tokens, debug)
         sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError as error:
+        if not is_unwritable(error):
+            raise
+        return _output_lost(error)
+    return code
+
+
+def _outcome(tokens: list[str], debug: bool) -> int:
+    try:
+        return _execute(tokens)
     except KeyboardInterrupt:
         return _stop()
-    except BrokenPipeError:
-        return _reader_gone()
     except HotloopError as error:
         return _fail(str(error))
     except Exception as error:
-        if debug:
+        if debug or is_unwritable(error):
             raise
         return _fail(f"{type(error).__name__}: {error}\nThis is a bug. Its traceback is in {_write_traceback()}")
-    return code
 
 
 def _execute(tokens: list[str]) -> int:
@@ -68,22 +74,25 @@ def _take_debug(tokens: list[str]) -> bool:
 
 
 def _fail(sentence: str) -> int:
-    print(f"error: {sentence}", file=sys.stderr)
+    complain(f"error: {sentence}")
     return _UNUSABLE
 
 
 def _stop() -> int:
     """Leave at once: unloading all that was imported would take longer than stopping did."""
-    print("\nstopped", file=sys.stderr)
+    complain("\nstopped")
     sys.stdout.flush()
     atexit.register(os._exit, INTERRUPTED)
     return INTERRUPTED
 
 
-def _reader_gone() -> int:
-    """Whoever read our output wants no more, as `head` does: be silent, also when stdout is flushed at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _READER_GONE
+def _output_lost(error: OSError) -> int:
+    """Be silent when whoever read our output wants no more, as `head` does; else say why it cannot be written."""
+    discard(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        discard(sys.stderr)  # it may be the one that nobody reads
+        return _READER_GONE
+    return _fail(f"The output cannot be written: {error.strerror}.")
 
 
 def _write_traceback() -> str:

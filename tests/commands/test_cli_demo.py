@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from hotloop.agent import Agent
 from hotloop.commands import comparison, weights
 from hotloop.commands.comparison import Run, Service, conclusion
 from hotloop.errors import WeightsError
@@ -86,6 +87,17 @@ def test_without_weights_json_says_why(hotloop, no_weights):
     ended = hotloop("demo", "--json")
     assert ended.code == 1
     assert json.loads(ended.out)["local"] == {"error": "The index is not there."}
+
+
+def test_answer_that_the_cap_cut_is_said_to_be(hotloop, no_weights, monkeypatch, serve):
+    def make(*, endpoint, **options):
+        return Agent(endpoint=serve(["one two three four"]), max_tokens=2, **options)
+
+    monkeypatch.setattr("hotloop.commands.demo.have_weights", lambda *_: None)
+    monkeypatch.setattr("hotloop.commands.demo.Agent", make)
+    ended = hotloop("demo")
+    assert "\none two\n" in ended.out
+    assert "The answer was cut by the token cap" in ended.err
 
 
 @pytest.mark.skipif(cached_weights() is None, reason="the embedded model's weights are not in the cache")

@@ -63,6 +63,12 @@ def test_only_failures_exit_2(hotloop, serve):
     assert re.search(r"ttft +- +- +-", ended.out)
 
 
+def test_reply_that_takes_too_long_is_a_failure(hotloop, serve):
+    ended = hotloop("probe", serve(["yes"], ttft=30.0), "--model", "m", "-n", 1, "--timeout", "20ms")
+    assert ended.code == 2
+    assert "1 failed: ReplyTimeout: The reply was not complete within 0.02 s." in ended.out
+
+
 def test_buffered_streams_are_called_so(hotloop, serve):
     ended = hotloop("probe", serve(["one two three four five six seven"], ttft=0.01), "--model", "m", "-n", 2)
     assert "2 buffered:" in ended.out

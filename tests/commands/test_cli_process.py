@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +79,86 @@ def test_reader_that_leaves_early_is_no_error():
         process.stdout.close()
         assert process.wait(ENOUGH) == 1
         assert process.stderr.read() == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such shell")
+@pytest.mark.parametrize(
+    ("closed", "out", "told"),
+    [
+        ("2>&-", "Hello.\n", False),
+        (">&-", "", True),
+        ("<&-", "Hello.\n", True),
+        ("<&- >&- 2>&-", "", False),
+    ],
+)
+def test_closed_streams_are_nowhere(agent_file, serve, closed, out, told):
+    config = agent_file(serve(["Hello."]))
+    script = f"{shlex.join([*HOTLOOP, 'run', str(config), 'Hi'])} {closed}"
+    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=ENOUGH)
+    assert (ended.returncode, ended.stdout) == (0, out)
+    assert ("1 turn" in ended.stderr) is told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such shell")
+def test_prompt_from_a_closed_stdin_is_empty(agent_file, serve):
+    script = f"{shlex.join([*HOTLOOP, 'run', str(agent_file(serve(['Hello.']))), '-'])} <&-"
+    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=ENOUGH)
+    assert (ended.returncode, ended.stderr) == (2, "error: The prompt is empty; say what the agent should do.\n")
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="has no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("run", None, "Hi", "--quiet"), ("sim",)])
+def test_output_that_cannot_be_written_is_a_sentence(agent_file, serve, arguments, unbuffered):
+    config = agent_file(serve(["Hello."]))
+    command = [*HOTLOOP, *(str(each or config) for each in arguments)]
+    with FULL.open("w") as full:
+        ended = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=ENOUGH,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == "error: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="has no /dev/full")
+@pytest.mark.parametrize("prompt", ["Hi", ""])
+def test_messages_that_cannot_be_written_fail_quietly(agent_file, serve, prompt):
+    with FULL.open("w") as full:
+        command = [*HOTLOOP, "run", str(agent_file(serve())), prompt]
+        assert subprocess.run(command, stdout=subprocess.PIPE, stderr=full, timeout=ENOUGH).returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_during_a_probe_shows_what_was_measured(serve, as_json):
+    third = threading.Event()
+    asked = count(1)
+
+    def answer(request):
+        if next(asked) < 3:
+            return "one two"
+        third.set()
+        return " ".join(["word"] * 60)
+
+    url = serve(answer, ttft=0.001, tpot=0.2)
+    with _started("probe", url, "--model", "m", *(["--json"] if as_json else [])) as process:
+        assert third.wait(ENOUGH)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=ENOUGH)
+    assert (process.returncode, err) == (130, "\nstopped\n")
+    if as_json:
+        assert [sample["output_tokens"] for sample in json.loads(out)["samples"]] == [2, 2]
+    else:
+        assert out.splitlines()[0] == f"{url} · m · 2 of 20 requests, 1 at a time"
+        assert "2 of 2 complete · 4 tokens\n" in out
 
 
 def test_json_is_utf8_and_text_readable_where_the_terminal_is_neither(agent_file, serve):

@@ -116,6 +116,35 @@ def test_failed_run_shows_how_far_it_came(hotloop, serve, agent_file):
     assert ended.err.splitlines()[-1].startswith("error: ")
 
 
+def test_failed_run_is_one_json_object_too(hotloop, serve, agent_file):
+    config = agent_file(serve([CALL, raw(b'{"error":{"message":"gone"}}', status=503)]))
+    ended = hotloop("run", config, "Hi", "--json", "--trace-id", "req-7")
+    shown = json.loads(ended.out)
+    assert ended.code == 2
+    assert shown["error"].keys() == {"kind", "message", "stage", "retryable"}
+    assert (shown["error"]["kind"], shown["error"]["retryable"]) == ("Overloaded", True)
+    assert ended.err.splitlines()[-1] == f"error: {shown['error']['message']}"
+    assert (shown["trace"]["trace_id"], len(shown["trace"]["turns"])) == ("req-7", 1)
+
+
+def test_run_that_never_began_has_no_trace_in_json(hotloop):
+    ended = hotloop("run", "nowhere.yaml", "Hi", "--json")
+    message = "There is no file nowhere.yaml."
+    told = {"kind": "ConfigError", "message": message, "stage": None, "retryable": False}
+    assert (ended.code, json.loads(ended.out)) == (2, {"error": told, "trace": None})
+    assert ended.err == f"error: {message}\n"
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--json", "--stream"])
+def test_answer_that_the_cap_cut_is_said_to_be(hotloop, serve, agent_file, option):
+    config = agent_file(serve(["one two three four"]), inference=", max_tokens: 2")
+    ended = hotloop("run", config, "Hi", option)
+    assert ended.code == 0
+    assert "one two" in ended.out and "three" not in ended.out
+    told = "The answer was cut by the token cap; a higher max_tokens allows a longer one."
+    assert ended.err.splitlines()[-1] == told
+
+
 def test_wrong_file_says_where(hotloop, tmp_path):
     path = tmp_path / "agent.yaml"
     path.write_text("inference: {endpoint: local, modle: smollm2}\n")

@@ -59,6 +59,11 @@ def test_end_of_a_tool(shown, outcome, line):
     assert shown(ToolFinished("1", "look_up", "no such order", outcome, 12.04))[1].splitlines() == [line]
 
 
+def test_failure_of_a_tool_is_its_sentence(shown):
+    failed = ToolFinished("9", "[red]", '{"error":"look_up did not finish within 1 s."}', "error", 1001.0)
+    assert shown(failed)[1] == "✗ [red] 1,001 ms: look_up did not finish within 1 s.\n"
+
+
 def test_reset_and_retry_are_told_on_a_line_of_their_own(shown):
     out, err = shown(TextDelta("Half an"), Reset("cut"), Retrying(2, 0.25, "cut"), TextDelta("The answer"))
     assert out == "Half an\nThe answer\n"

@@ -3,7 +3,7 @@ from math import inf
 import pytest
 
 from hotloop.errors import ConnectError
-from hotloop.lab.probe import Percentiles, probe
+from hotloop.lab.probe import Percentiles, probe, report_of
 from hotloop.lab.script import raw, say
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.lab.sim import SimulatedService
@@ -71,6 +71,12 @@ def test_a_buffered_stream_has_no_tpot():
     assert report.buffered == 2
     assert report.tpot is None
     assert report.ttft == flat(200)
+
+
+def test_a_report_of_some_samples_does_not_know_the_rest():
+    samples = run_virtual(probe(ScriptedModel([WORDS] * 4, ttft=0.020, tpot=0.002), "m", requests=4)).samples
+    report = report_of(samples[:3])
+    assert (report.end_to_end, report.output_tokens, report.warm_ms) == (flat(210), 3 * 96, None)
 
 
 def test_reported_usage_counts():

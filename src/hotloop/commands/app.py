@@ -43,4 +43,6 @@ def execute(tokens: Sequence[str]) -> int:
         extra = " ".join(error.unused_tokens or ())
         raise ConfigError(f"{extra!r} is too much; put text with spaces in quotes. See --help.") from None
     except CycloptsError as error:
-        raise ConfigError(f"{error} See --help.") from None
+        sentence = str(error)
+        stop = "" if sentence.endswith((".", "?")) else "."
+        raise ConfigError(f"{sentence}{stop} See --help.") from None

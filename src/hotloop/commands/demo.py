@@ -16,7 +16,7 @@ from hotloop.commands.console import messages, results, show_trace, write_json
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json
 from hotloop.commands.run import as_dict, held
-from hotloop.commands.screen import Screen, watch
+from hotloop.commands.screen import Screen, tell_if_cut, watch
 from hotloop.commands.weights import have_weights
 from hotloop.errors import HotloopError
 from hotloop.lab.orders import query_logistics, query_order_status
@@ -72,6 +72,7 @@ def _ask_local(question: str, console: Console) -> Result | HotloopError:
     except HotloopError as error:
         messages().print(f"[red]error:[/] The embedded model cannot answer. {escape(str(error))}", soft_wrap=True)
         return error
+    tell_if_cut(result)
     show_trace(console, result.trace)
     return result
 

@@ -16,7 +16,7 @@ def _seconds(_: Any, tokens: Sequence[Token]) -> float:
 
 
 def _shown(seconds: float) -> str:
-    return f"{seconds * 1000:g}ms"
+    return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
 
 Duration: TypeAlias = Annotated[float, Parameter(converter=_seconds, show_default=_shown, metavar="TIME")]

@@ -14,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from hotloop.commands.console import messages, results, write_json
-from hotloop.commands.launch import run_async
-from hotloop.commands.options import Count, Json
+from hotloop.commands.launch import TO_REPORT, run_async
+from hotloop.commands.options import Count, Duration, Json
 from hotloop.commands.weights import have_weights
 from hotloop.errors import ConfigError
-from hotloop.lab.probe import PROMPT, Percentiles, ProbeReport, Sample
+from hotloop.lab.probe import PROMPT, Percentiles, ProbeReport, Sample, report_of
 from hotloop.lab.probe import probe as measure
 from hotloop.models.local.engine import SMOLLM2
 from hotloop.trace.stats import percentile
@@ -39,6 +39,7 @@ def probe(
     concurrency: Count = 1,
     prompt: str = PROMPT,
     max_tokens: Count = 64,
+    timeout: Duration = 60.0,
     api_key: Annotated[str | None, Parameter(env_var="HOTLOOP_API_KEY")] = None,
     dialect: str | None = None,
     as_json: Json = False,
@@ -61,6 +62,8 @@ def probe(
         What to ask each time.
     max_tokens
         Cap of each reply.
+    timeout
+        What a reply may take, like 10s.
     api_key
         Sent as a bearer token. [default: the service's usual variable, such as GROQ_API_KEY]
     dialect
@@ -70,15 +73,19 @@ def probe(
     """
     asked = _model(endpoint, model)
     have_weights(endpoint, asked)
-    options = {"max_tokens": max_tokens, "api_key": api_key, "dialect": dialect}
-    with _bar(n) as advance:
-        report = run_async(
-            measure(endpoint, asked, prompt=prompt, requests=n, concurrency=concurrency, on_sample=advance, **options)
-        )
-    if as_json:
-        write_json({"endpoint": endpoint, "model": asked, "concurrency": concurrency} | msgspec.to_builtins(report))
-    else:
-        _show(report, f"{endpoint} · {asked} · {n} requests, {concurrency} at a time")
+    options = {"max_tokens": max_tokens, "timeout": timeout, "api_key": api_key, "dialect": dialect}
+    taken: list[Sample] = []
+    try:
+        with _bar(n, taken) as note:
+            measuring = measure(
+                endpoint, asked, prompt=prompt, requests=n, concurrency=concurrency, on_sample=note, **options
+            )
+            report = run_async(measuring, TO_REPORT)
+    except KeyboardInterrupt:
+        if taken:
+            _tell(report_of(taken), endpoint, asked, f"{len(taken)} of {n}", concurrency, as_json=as_json)
+        raise
+    _tell(report, endpoint, asked, str(n), concurrency, as_json=as_json)
     lost = sum(report.failures.values())
     return 0 if not lost else 1 if lost < n else 2
 
@@ -90,8 +97,11 @@ def _model(endpoint: str, model: str | None) -> str:
 
 
 @contextmanager
-def _bar(requests: int) -> Iterator[Callable[[Sample], None]]:
-    """A bar that moves only between requests, so that drawing it does not disturb one that is being measured."""
+def _bar(requests: int, taken: list[Sample]) -> Iterator[Callable[[Sample], None]]:
+    """A function that takes a sample down, and shows on a bar how many there are.
+
+    The bar moves only between requests, so that drawing it does not disturb one that is being measured.
+    """
     columns = (TextColumn("probing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = messages()
     with Progress(
@@ -100,15 +110,23 @@ def _bar(requests: int) -> Iterator[Callable[[Sample], None]]:
         task = progress.add_task("", total=requests)
         drawn = time.monotonic()
 
-        def advance(_: Sample) -> None:
+        def note(sample: Sample) -> None:
             nonlocal drawn
+            taken.append(sample)
             progress.advance(task)
             if time.monotonic() - drawn > 0.2:
                 progress.refresh()
                 drawn = time.monotonic()
 
         progress.refresh()
-        yield advance
+        yield note
+
+
+def _tell(report: ProbeReport, endpoint: str, model: str, requests: str, concurrency: int, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"endpoint": endpoint, "model": model, "concurrency": concurrency} | msgspec.to_builtins(report))
+    else:
+        _show(report, f"{endpoint} · {model} · {requests} requests, {concurrency} at a time")
 
 
 def _show(report: ProbeReport, title: str) -> None:
@@ -154,7 +172,5 @@ def _tokens(samples: list[Sample]) -> list[str]:
 
 def _summary(report: ProbeReport) -> str:
     complete = len(report.samples) - sum(report.failures.values())
-    return (
-        f"{complete} of {len(report.samples)} complete · {report.output_tokens:,} tokens · "
-        f"ready after {show_ms(report.warm_ms)}"
-    )
+    ready = "" if report.warm_ms is None else f" · ready after {show_ms(report.warm_ms)}"
+    return f"{complete} of {len(report.samples)} complete · {report.output_tokens:,} tokens{ready}"

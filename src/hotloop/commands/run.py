@@ -15,7 +15,7 @@ from hotloop.agent import Agent, Result
 from hotloop.commands.console import messages, show_trace, write_json
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json
-from hotloop.commands.screen import Screen, watch
+from hotloop.commands.screen import Screen, tell_if_cut, watch
 from hotloop.commands.weights import have_weights
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError, HotloopError
@@ -46,7 +46,7 @@ def run(
     prompt
         What to ask; - reads it from stdin.
     as_json
-        Print one object with output, usage, finish_reason and trace instead.
+        Print one object with output, usage, finish_reason and trace instead; of a failed run, with error and trace.
     log
         Write the run's log lines to stderr.
     stream
@@ -54,24 +54,24 @@ def run(
     trace_id
         The run's id in its trace and log lines. [default: a new one]
     quiet
-        Nothing but the answer.
+        Nothing but the answer, and what is wrong with it.
     """
-    spec = load_spec(config)
-    agent = Agent.from_spec(spec)
-    words = sys.stdin.read() if prompt == "-" else prompt
-    if not words.strip():
-        raise ConfigError("The prompt is empty; say what the agent should do.")
-    embedded = spec.inference.endpoint == "local"
-    have_weights(spec.inference.endpoint, spec.inference.model)
-    streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
-    with _log_lines() if log else nullcontext():
-        result = run_async(
-            _answer(agent, words, trace_id, warm=embedded, streams=streams, status=not (as_json or quiet))
-        )
+    with _failure_as_json() if as_json else nullcontext(), _log_lines() if log else nullcontext():
+        spec = load_spec(config)
+        agent = Agent.from_spec(spec)
+        words = sys.stdin.read() if prompt == "-" else prompt
+        if not words.strip():
+            raise ConfigError("The prompt is empty; say what the agent should do.")
+        embedded = spec.inference.endpoint == "local"
+        have_weights(spec.inference.endpoint, spec.inference.model)
+        streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
+        status = not (as_json or quiet)
+        result = run_async(_answer(agent, words, trace_id, warm=embedded, streams=streams, status=status))
     if as_json:
         write_json(as_dict(result))
     elif not streams:
         print(result.output)
+    tell_if_cut(result)
     return 0 if held(result.trace) else 1
 
 
@@ -106,6 +106,22 @@ def as_dict(result: Result) -> dict[str, object]:
         "finish_reason": result.finish_reason,
         "trace": result.trace.to_dict(),
     }
+
+
+@contextmanager
+def _failure_as_json() -> Iterator[None]:
+    """Write what is raised as one object, with the trace as far as the run came (null before it began)."""
+    try:
+        yield
+    except HotloopError as error:
+        told = {
+            "kind": type(error).__name__,
+            "message": str(error),
+            "stage": error.stage,
+            "retryable": error.retryable,
+        }
+        write_json({"error": told, "trace": error.trace.to_dict() if error.trace else None})
+        raise
 
 
 @contextmanager

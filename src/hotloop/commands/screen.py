@@ -6,6 +6,7 @@ import sys
 from contextlib import aclosing, redirect_stdout
 from typing import Self
 
+import msgspec
 from rich.file_proxy import FileProxy
 from rich.markup import escape
 
@@ -23,6 +24,12 @@ from hotloop.events import (
     ToolStatus,
 )
 from hotloop.units import show_ms
+
+
+class _Failure(msgspec.Struct):
+    """What the model is told of a tool that failed."""
+
+    error: str
 
 
 class Screen:
@@ -50,10 +57,12 @@ class Screen:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._spinner.stop()
-        self._end_line()
-        self._noise.flush()
-        self._others.__exit__(None, None, None)
+        try:
+            self._spinner.stop()
+            self._end_line()
+            self._noise.flush()
+        finally:  # also if nothing can be written any more
+            self._others.__exit__(None, None, None)
 
     def show(self, event: Event) -> None:
         """Show one event."""
@@ -109,8 +118,24 @@ async def watch(agent: Agent, prompt: str, screen: Screen, trace_id: str | None 
     return result
 
 
+def tell_if_cut(result: Result) -> None:
+    """Say on stderr that an answer is not whole."""
+    if result.finish_reason == "length":
+        told = "The answer was cut by the token cap; a higher max_tokens allows a longer one."
+        messages().print(f"[yellow]{told}[/]", soft_wrap=True)
+
+
 def _finished(event: ToolFinished) -> str:
+    name = escape(event.name)
     if event.outcome == "error":
-        return f"[red]✗[/] {event.name} [dim]{show_ms(event.ms)}[/]: {escape(event.content)}"
+        return f"[red]✗[/] {name} [dim]{show_ms(event.ms)}[/]: {escape(_reason(event.content))}"
     how = {"cached": ", from the cache", "joined": ", shared with the same call"}.get(event.outcome, "")
-    return f"[green]✓[/] {event.name} [dim]{show_ms(event.ms)}{how}[/]"
+    return f"[green]✓[/] {name} [dim]{show_ms(event.ms)}{how}[/]"
+
+
+def _reason(content: str) -> str:
+    """The sentence in what the model is told."""
+    try:
+        return msgspec.json.decode(content, type=_Failure).error
+    except msgspec.MsgspecError:
+        return content

@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from hotloop.commands.console import messages
-from hotloop.commands.launch import run_async
+from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Duration
 from hotloop.lab.auto import auto
 from hotloop.lab.emit import Stats
@@ -49,7 +49,8 @@ def sim(
         YAML or JSON file of replies: a list of texts, or of mappings with text, calls and usage.
     """
     replies = auto if script is None else load_script(script)
-    stats = run_async(_serve(SimulatedService(replies, ttft=ttft, tpot=tpot, host=host, port=port)))
+    service = SimulatedService(replies, ttft=ttft, tpot=tpot, host=host, port=port)
+    stats = run_async(_serve(service), TO_REPORT)
     messages().print(_served(stats))
     return 0
 

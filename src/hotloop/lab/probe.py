@@ -48,12 +48,12 @@ class Percentiles(msgspec.Struct, frozen=True):
 class ProbeReport(msgspec.Struct, frozen=True):
     """What a probe found. A spread is None when no request gave a value for it.
 
-    `warm_ms` is what opening the connections took, `buffered` the number of replies whose tokens came all at once,
-    `failures` the number of times each error was met.
+    `warm_ms` is what opening the connections took (None: not known), `buffered` the number of replies
+    whose tokens came all at once, `failures` the number of times each error was met.
     """
 
     samples: list[Sample]
-    warm_ms: float
+    warm_ms: float | None
     ttft: Percentiles | None
     tpot: Percentiles | None
     end_to_end: Percentiles | None
@@ -90,7 +90,7 @@ async def probe(
         async with asyncio.TaskGroup() as workers:
             for _ in range(concurrency):
                 workers.create_task(_work(agent, prompt, due, samples, on_sample))
-    return _report(samples, warm_ms)
+    return report_of(samples, warm_ms)
 
 
 async def _work(
@@ -125,7 +125,8 @@ async def _ask(agent: Agent, prompt: str) -> Sample:
     )
 
 
-def _report(samples: list[Sample], warm_ms: float) -> ProbeReport:
+def report_of(samples: list[Sample], warm_ms: float | None = None) -> ProbeReport:
+    """What these samples say, also if more were to come."""
     complete = [sample for sample in samples if not sample.error]
     lost = [inf] * (len(samples) - len(complete))
     ttft = [sample.ttft_ms for sample in complete if sample.ttft_ms is not None]

@@ -38,7 +38,7 @@ async def main(prompt: str) -> None:
         endpoint="local",
         instructions="You are an order assistant.",
         tools=[query_order_status, query_logistics],
-        budget=Budget(total=3.0, model=2.5, tools=0.4),
+        budget=Budget(total=15.0, model=14.0, tools=0.4),  # what a busy CPU may take
     )
     async with agent:
         await agent.warm()

@@ -74,6 +74,16 @@ async def test_the_answer_states_both_facts_and_only_the_newest_turn_is_evaluate
     assert third.reply.usage.cached_tokens >= all_tokens(second) - 3
 
 
+async def test_an_answer_to_one_result_ends_by_itself(ask: Ask, order_tools: Tools) -> None:
+    conversation = messages("Where is the parcel of order 20250101?")
+    first = await ask(messages=conversation, tools=order_tools)
+    result = {"role": "tool", "tool_call_id": "c0", "content": '{"order_id":"20250101","location":"Shanghai"}'}
+    answer = (await ask(messages=[*conversation, first.message, result], tools=order_tools)).reply
+    assert [call.name for call in first.reply.calls] == ["query_logistics"]
+    assert "Shanghai" in answer.text
+    assert answer.finish_reason == "stop"
+
+
 async def test_other_conversations_do_not_cost_the_cache(ask: Ask, order_tools: Tools) -> None:
     ours = {"messages": messages(ENGLISH), "tools": order_tools}
     prompt_tokens = (await ask(**ours)).reply.usage.input_tokens

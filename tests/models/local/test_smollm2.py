@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.models.local.request import ChatRequest, read_request
-from hotloop.models.local.smollm2 import EXAMPLE, called_for, prompt, said
+from hotloop.models.local.smollm2 import EXAMPLES, called_for, prompt, said
 
 USER = st.builds(lambda text: {"role": "user", "content": text}, st.text())
 ANSWER = st.builds(lambda text: {"role": "assistant", "content": text}, st.text())
@@ -43,7 +43,7 @@ ANSWERED = [
 
 
 def test_a_conversation_is_one_text(order_tools: list[dict[str, Any]]) -> None:
-    assert prompt(request(ANSWERED, order_tools)) == EXAMPLE + (
+    assert prompt(request(ANSWERED, order_tools)) == EXAMPLES + (
         "<|im_start|>system\nBe brief.<|im_end|>\n"
         "<|im_start|>user\nWhere is order 20250101?<|im_end|>\n"
         '<|im_start|>assistant\nquery_order_status {"order_id": "1"}\nquery_logistics {}<|im_end|>\n'
@@ -52,7 +52,7 @@ def test_a_conversation_is_one_text(order_tools: list[dict[str, Any]]) -> None:
     )
 
 
-def test_without_tools_there_is_no_example() -> None:
+def test_without_tools_there_are_no_examples() -> None:
     assert prompt(request([user("Hi")])) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 
 

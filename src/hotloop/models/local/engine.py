@@ -43,7 +43,7 @@ class LocalTransport:
         self._locate: Callable[[Progress], Path]
         if model == SMOLLM2:
             self._key, self._locate, self._prepare = model, fetch_weights, smollm2.prepare
-            self._prefix = smollm2.EXAMPLE
+            self._prefix = smollm2.EXAMPLES
         else:
             file = read_gguf(Path(model).expanduser())
             self._key, self._locate = str(file.path), lambda _: file.path

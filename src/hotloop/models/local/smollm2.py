@@ -5,8 +5,10 @@ Its chat template knows no tools, and whether it would call one is noise. So the
 held to the tools' schemas; and when the results are there it answers in text. Everything it says is its own: no
 argument is copied and no answer put together by code.
 
-The text only grows: a worked example, the instructions, then turn after turn, so that llama.cpp evaluates each turn
-once. The example comes first because it is the same for every agent.
+The text only grows: worked examples, the instructions, then turn after turn, so that llama.cpp evaluates each turn
+once. The examples come first because they are the same for every agent. The one with a single result is there because
+without it this model goes on after a single result, inventing keys until the cap; llama.cpp's DRY penalty against
+repetition does not cure that, and spoils what is copied from the results.
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ _MOST_SAID = 400
 _LONGEST_SAID = 6  # words
 _WORD = re.compile(r"[^\W\u3400-\u9fff][^\s\u3400-\u9fff,;!?，。；！？、（）()\"“”]*|[\u3400-\u9fff]")
 
-EXAMPLE = (
+EXAMPLES = (
+    "<|im_start|>user\nIs room 7 clean?<|im_end|>\n"
+    '<|im_start|>assistant\nroom_state {"room": 7}<|im_end|>\n'
+    "<|im_start|>tool\nroom: 7, state: dirty<|im_end|>\n"
+    "<|im_start|>assistant\nRoom: 7, state: dirty.<|im_end|>\n"
     "<|im_start|>user\nHow is room 12, and who is in it?<|im_end|>\n"
     '<|im_start|>assistant\nroom_state {"room": 12}\nroom_guest {"room": 12}<|im_end|>\n'
     "<|im_start|>tool\nstate: clean, beds: 2\nguest: Ann Lee, city: Oslo<|im_end|>\n"
@@ -68,9 +74,9 @@ def called_for(request: ChatRequest) -> list[Function]:
 
 def prompt(request: ChatRequest) -> str:
     """The conversation as text, up to where the assistant writes."""
-    example = EXAMPLE if request.tools else ""
+    examples = EXAMPLES if request.tools else ""
     turns = groupby(request.messages, lambda message: message.role)
-    return example + "".join(_turn(role, list(group)) for role, group in turns) + "<|im_start|>assistant\n"
+    return examples + "".join(_turn(role, list(group)) for role, group in turns) + "<|im_start|>assistant\n"
 
 
 def said(messages: Sequence[Message]) -> list[str]:

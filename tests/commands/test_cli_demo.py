@@ -9,7 +9,6 @@ from hotloop.agent import Agent
 from hotloop.commands import comparison, weights
 from hotloop.commands.comparison import Run, Service, conclusion
 from hotloop.errors import WeightsError
-from hotloop.models.local.weights import cached_weights
 
 FOUR = [
     Run("GPU-like", "serial", 800, 199, 1, 1000),
@@ -100,7 +99,7 @@ def test_answer_that_the_cap_cut_is_said_to_be(hotloop, no_weights, monkeypatch,
     assert "The answer was cut by the token cap" in ended.err
 
 
-@pytest.mark.skipif(cached_weights() is None, reason="the embedded model's weights are not in the cache")
+@pytest.mark.usefixtures("weights")
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_embedded_model_answers_with_what_both_tools_said(hotloop, lang):
     ended = hotloop("demo", "--lang", lang)

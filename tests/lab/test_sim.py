@@ -4,6 +4,7 @@ import time
 import httptools
 import msgspec
 import pytest
+import uvloop
 
 from hotloop.errors import ConfigError, TruncatedReply
 from hotloop.lab.script import call, raw, say
@@ -162,8 +163,6 @@ async def test_a_client_that_leaves_stops_its_reply(serve):
 
 
 def test_it_serves_on_uvloop():
-    uvloop = pytest.importorskip("uvloop")
-
     async def main():
         async with SimulatedService([WORDS], ttft=0.010, tpot=0.001) as service:
             client = await Client.connect(service)

@@ -13,7 +13,6 @@ import pytest
 
 from hotloop.models.chatstream import ChatStream
 from hotloop.models.local.engine import LocalTransport
-from hotloop.models.local.weights import fetch_weights
 from hotloop.models.reply import Reply
 from hotloop.models.transport import Throttle
 
@@ -89,11 +88,6 @@ def order_tools() -> list[dict[str, Any]]:
             order_id=ORDER_ID,
         ),
     ]
-
-
-@pytest.fixture(scope="session")
-def weights() -> Path:
-    return fetch_weights()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.tool import Tool
 
 ROOT = Path(__file__).parents[2]
-DESIGN = """\
+AS_WRITTEN = """\
 inference:
   endpoint: "http://your-gateway/v1/chat/completions"
   model: "groq-3-lpx"
@@ -52,7 +52,7 @@ def problems(text: str) -> list[str]:
 
 
 def test_the_declaration_of_the_readme_loads_unchanged() -> None:
-    assert load(DESIGN) == AgentSpec(
+    assert load(AS_WRITTEN) == AgentSpec(
         inference=InferenceSpec(
             endpoint="http://your-gateway/v1/chat/completions",
             model="groq-3-lpx",
@@ -231,7 +231,7 @@ def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_missing_variable_is_named_with_its_key_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
-    assert problems(DESIGN.replace("tools:", "  api_key: ${GROQ_API_KEY}\ntools:")) == [
+    assert problems(AS_WRITTEN.replace("tools:", "  api_key: ${GROQ_API_KEY}\ntools:")) == [
         "agent.yaml:7: inference.api_key: environment variable GROQ_API_KEY is not set; set it, or write a default: "
         "${GROQ_API_KEY:-...}"
     ]

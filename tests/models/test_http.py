@@ -804,3 +804,16 @@ async def test_a_transport_that_is_dropped_unclosed_leaves_no_connection():
         before = len(sockets())
         await send(HttpTransport(served.url))
         await eventually(lambda: len(sockets()) <= before)
+
+
+async def test_opening_can_be_given_up_at_any_moment():
+    async with service(answer) as served:
+        for steps in range(40):
+            transport = HttpTransport(served.url)
+            opening = asyncio.create_task(send(transport))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.wait([opening])
+            async with asyncio.timeout(5):
+                await transport.aclose()

@@ -79,6 +79,12 @@ class Connection(asyncio.Protocol):
         self.usable = False
         self.transport.abort()
 
+    def forget(self) -> None:
+        """Opening was given up: uvloop closes such a connection without a word to its protocol."""
+        if self.usable:
+            self.abort()
+            self.connection_lost(None)
+
     def pause(self) -> None:
         if not self.transport.is_closing():
             self._held = True

@@ -93,7 +93,7 @@ class _Pool:
 
     def __init__(self, way: _Way, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.target, self.proxy, self._head, self._connect_timeout, self._tls = way
+        self.target, self.proxy, self._head, self.connect_timeout, self._tls = way
         self.where = self.target.unix or f"{self.target.host}:{self.target.port}"
         self._idle: list[Connection] = []
         self._spares = 0
@@ -191,40 +191,42 @@ class _Pool:
         if self._closer is None:
             self._closer = self._keep_until_closed()
             await anext(self._closer)
+        begun = Connection(self)
         try:
-            async with asyncio.timeout(self._connect_timeout):
-                connection = await self._open(self.loop)
-        except TimeoutError:
-            raise ConnectError(f"No connection to {self.where} within {self._connect_timeout:g} s.") from None
+            async with asyncio.timeout(self.connect_timeout):
+                await self._open(begun)
         except (OSError, UnicodeError) as fault:
+            begun.forget()
             raise ConnectError(_connect_fault(fault, self)) from fault
-        return connection
+        except BaseException:
+            begun.forget()
+            raise
+        return begun
 
-    async def _open(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        target, proxy = self.target, self.proxy
-
-        def factory() -> Connection:
-            return Connection(self)
-
-        if target.unix:
-            return (await loop.create_unix_connection(factory, target.unix))[1]
+    async def _open(self, connection: Connection) -> None:
+        loop, target, proxy = self.loop, self.target, self.proxy
         tls = (self._tls or _default_tls()) if target.tls else None
-        if proxy is None:
+        if target.unix:
+            await loop.create_unix_connection(lambda: connection, target.unix)
+        elif proxy is None:
             name = target.host if tls else None
-            return (await loop.create_connection(factory, target.host, target.port, ssl=tls, server_hostname=name))[1]
-        if tls is None:
-            return (await loop.create_connection(factory, proxy.host, proxy.port))[1]
+            await loop.create_connection(lambda: connection, target.host, target.port, ssl=tls, server_hostname=name)
+        elif tls is None:
+            await loop.create_connection(lambda: connection, proxy.host, proxy.port)
+        else:
+            await self._tunnel(connection, proxy, tls)
+
+    async def _tunnel(self, connection: Connection, proxy: Proxy, tls: ssl.SSLContext) -> None:
+        loop, target = self.loop, self.target
         plain, tunnel = await loop.create_connection(lambda: Tunnel(target, proxy), proxy.host, proxy.port)
         try:
             await tunnel.opened
-            connection = factory()
             secure = await loop.start_tls(plain, connection, tls, server_hostname=target.host)
         except BaseException:
             plain.abort()
             raise
         assert secure is not None
         connection.connection_made(secure)
-        return connection
 
 
 def _request_head(target: Target, headers: dict[str, str], proxy: Proxy | None) -> bytes:
@@ -258,6 +260,8 @@ def _default_tls() -> ssl.SSLContext:
 def _connect_fault(fault: OSError | UnicodeError, pool: _Pool) -> str:
     where, proxy = pool.where, pool.proxy
     peer = f"the proxy {proxy.host}:{proxy.port}, which the environment names for {where}" if proxy else where
+    if isinstance(fault, TimeoutError):
+        return f"No connection to {where} within {pool.connect_timeout:g} s."
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"The certificate of {where} is not trusted: {fault.verify_message}. Set SSL_CERT_FILE to its authority."
     if isinstance(fault, ssl.SSLError):

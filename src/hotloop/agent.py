@@ -300,6 +300,7 @@ def _arguments(spec: AgentSpec) -> dict[str, Any]:
         "budget": spec.budget,
         "name": spec.name,
         "api_key": inference.api_key,
+        "headers": inference.headers,
         "dialect": inference.dialect,
         "temperature": inference.temperature,
         "max_tokens": inference.max_tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hotloop import Agent
 from hotloop.budget import Budget
 from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
-from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.errors import ConfigError, ModelError, ToolDefinitionError
 from hotloop.tools.tool import Tool
 
 ROOT = Path(__file__).parents[2]
@@ -261,6 +263,32 @@ def test_secrets_are_masked_where_a_spec_is_printed() -> None:
         load("inference: {endpoint: 'http://me:hunter2@host/v1', model: m}\n")
     assert "hunter2" not in str(refused.value)
     assert "api_key='***'" in repr(spec)
+
+
+def test_headers_reach_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the file, with a secret from the environment, to the request; never to what is printed."""
+    monkeypatch.setenv("TENANT_KEY", "hunter2")
+    seen: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            headers = '{x-tenant: shop, x-key: "${TENANT_KEY}"}'
+            spec = load(f"inference: {{endpoint: 'http://127.0.0.1:{port}/v1', model: m, headers: {headers}}}\n")
+            assert "hunter2" not in repr(spec)
+            async with Agent.from_spec(spec) as agent:
+                with pytest.raises(ModelError):
+                    await agent.run("hello")
+
+    asyncio.run(main())
+    assert "x-tenant: shop\r\n" in seen[0]
+    assert "x-key: hunter2\r\n" in seen[0]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Text
     model: Text
     api_key: str | None = None
+    headers: dict[str, str] = {}
     dialect: str | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     max_tokens: Count | None = None
@@ -43,6 +44,7 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
         shown = msgspec.structs.asdict(self)
         if self.api_key is not None:
             shown["api_key"] = "***"
+        shown["headers"] = dict.fromkeys(self.headers, "***")
         return f"InferenceSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 

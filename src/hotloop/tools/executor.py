@@ -258,6 +258,8 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
 
 async def _gather(runs: list[Coroutine[Any, Any, ToolResult]]) -> list[ToolResult]:
     """All results in order, the first run in this task; if it is cancelled, all have ended when it raises."""
+    if len(runs) == 1:
+        return [await runs[0]]
     tasks = [asyncio.create_task(run) for run in runs[1:]]
     try:
         return [await runs[0], *[await task for task in tasks]]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import NamedTuple
+
+import msgspec
 
 from hotloop.events import ToolStatus
 from hotloop.limit import Limit
 from hotloop.models.transport import Emit
 
 
-class Reporter(NamedTuple):
+class Reporter(msgspec.Struct, frozen=True):
     """Who takes a tool's events, on which loop, and while which limit holds."""
 
     emit: Emit

@@ -13,29 +13,12 @@ from hotloop.errors import RepeatedFailure, TurnLimit
 from hotloop.events import CallOpened, TextDelta, ToolFinished, ToolStarted
 from hotloop.lab.script import Call
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
-
-runs: list[str] = []  # what the tools below were run with
+from slow_tools import look_up, runs, send
 
 
 @pytest.fixture(autouse=True)
 def _no_runs():
     runs.clear()
-
-
-@tool(read_only=True)
-async def look_up(key: str, ms: int = 300) -> str:
-    """Read something that takes its time."""
-    runs.append(key)
-    await asyncio.sleep(ms / 1000)
-    return f"{key} found"
-
-
-@tool
-async def send(key: str, ms: int = 300) -> str:
-    """Do something that takes its time."""
-    runs.append(key)
-    await asyncio.sleep(ms / 1000)
-    return f"{key} sent"
 
 
 @tool

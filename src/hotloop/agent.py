@@ -11,14 +11,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget
 from hotloop.config.options import check_options
+from hotloop.config.spec import AgentSpec, load_spec, load_tools
 from hotloop.context.conversation import Conversation
+from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.events import Event, RunFinished
 from hotloop.limit import stop
@@ -37,9 +39,7 @@ from hotloop.trace.trace import Trace
 from hotloop.units import clock, ms
 
 _log = logging.getLogger("hotloop.agent")
-
-if TYPE_CHECKING:
-    from hotloop.config.spec import AgentSpec
+_MOST_PROGRAMS = 256  # sets of tools that are kept compiled
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -126,8 +126,6 @@ class Agent:
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
         """The agent that a YAML (or JSON) file declares; see docs/configuration.md. Raises ConfigError."""
-        from hotloop.config.spec import load_spec
-
         return cls.from_spec(load_spec(Path(path)))
 
     @classmethod
@@ -179,14 +177,12 @@ class Agent:
         """The program for a conversation that begins with this prompt."""
         if self._shortlist is None or self._shortlist >= len(self.tools):
             return self._all
-        from hotloop.context.shortlist import shortlist
-
         texts = [(each.name, each.description) for each in self.tools]
-        chosen = sorted(shortlist(prompt, texts, self._shortlist))
+        chosen = sorted(best_matches(prompt, texts, self._shortlist))
         offered = [self.tools[index] for index in chosen]
         names = tuple(each.name for each in offered)
         if names not in self._programs:
-            if len(self._programs) >= 256:
+            if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
             self._programs[names] = self._compile(offered)
         return self._programs[names]
@@ -289,8 +285,6 @@ def _transport(endpoint: str | Transport, model: str, key: str, headers: dict[st
 
 def _arguments(spec: AgentSpec) -> dict[str, Any]:
     """The keyword arguments of `Agent` that a declaration means."""
-    from hotloop.config.spec import load_tools
-
     inference, tools, cache = spec.inference, spec.tools, spec.cache
     return {
         "model": inference.model,

@@ -15,21 +15,7 @@ from hotloop.models.http import HttpTransport
 EVERY_LOOP = True
 
 
-@pytest.fixture(autouse=True)
-def direct(monkeypatch):
-    """No proxy between the tests and loopback."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture(autouse=True)
-async def nothing_left():
-    """Every test closes its transports; then no task, socket or timer of theirs may be left."""
-    before, tasks = sockets(), asyncio.all_tasks()
-    yield
-    await eventually(lambda: asyncio.all_tasks() - tasks <= {asyncio.current_task()})
-    await eventually(lambda: len(sockets()) <= len(before))
+pytestmark = pytest.mark.usefixtures("direct", "nothing_left")
 
 
 async def send(transport, body=b"{}", **more):

@@ -8,7 +8,7 @@ import ssl
 
 import pytest
 import trustme
-from loopback import Got, answer, chunked, eventually, reply, service, sockets
+from loopback import Got, answer, chunked, eventually, reply, service
 
 from hotloop.errors import ConfigError, ConnectError, TransportError
 from hotloop.models.http import HttpTransport
@@ -20,19 +20,7 @@ CA = trustme.CA()
 OTHER_CA = trustme.CA()
 
 
-@pytest.fixture(autouse=True)
-def direct(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "request_method"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture(autouse=True)
-async def nothing_left():
-    before, tasks = sockets(), asyncio.all_tasks()
-    yield
-    await eventually(lambda: asyncio.all_tasks() - tasks <= {asyncio.current_task()})
-    await eventually(lambda: len(sockets()) <= len(before))
+pytestmark = pytest.mark.usefixtures("direct", "nothing_left")
 
 
 def server_side(*names, ca=CA):

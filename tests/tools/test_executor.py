@@ -20,29 +20,12 @@ from hotloop.tools.progress import report
 from hotloop.tools.tool import tool
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_MS, clock
-
-runs: list[str] = []  # what the tools below were run with
+from slow_tools import look_up, runs, send
 
 
 @pytest.fixture(autouse=True)
 def _no_runs():
     runs.clear()
-
-
-@tool(read_only=True)
-async def look_up(key: str, ms: int = 300) -> str:
-    """Read something that takes its time."""
-    runs.append(key)
-    await asyncio.sleep(ms / 1000)
-    return f"{key} found"
-
-
-@tool
-async def send(key: str, ms: int = 300) -> str:
-    """Do something that takes its time."""
-    runs.append(key)
-    await asyncio.sleep(ms / 1000)
-    return f"{key} sent"
 
 
 def flaky(failures: int, error: Exception | None = None, **options):

@@ -23,8 +23,9 @@ from hotloop.events import (
     ToolStatus,
 )
 from hotloop.models.transport import Transport
+from hotloop.tools.define import tool
 from hotloop.tools.progress import report
-from hotloop.tools.tool import Tool, tool
+from hotloop.tools.tool import Tool
 from hotloop.trace.ledger import Stage, TurnFacts, Usage
 from hotloop.trace.trace import BudgetRow, Trace
 

@@ -32,8 +32,9 @@ from hotloop.models.target import chat_url
 from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import Outlet
 from hotloop.runner import run_here
+from hotloop.tools.define import tool
 from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.tool import Tool, tool
+from hotloop.tools.tool import Tool
 from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.trace import Trace
 from hotloop.units import clock, ms

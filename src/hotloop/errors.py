@@ -21,10 +21,14 @@ HotloopError
 ├── ToolError                   a tool could not do its work: the message goes to the model
 │   ├── ArgumentsError          the model's arguments do not fit the tool's schema
 │   ├── UnknownTool             the model called a tool that does not exist
+│   ├── ToolRefused             the guard or a person does not allow the call
+│   ├── ToolUnavailable         where the tool lives (a server, a sandbox) cannot be reached or broke down
 │   └── ToolTimeout             the tool did not finish in its time
+├── AuditError                  the audit log was changed, has gaps, or cannot be written
 └── RunError                    the run as a whole could not end in an answer
     ├── TurnLimit               the turns are used up and the model still wants tools
-    └── RepeatedFailure         the same call failed three times in the same way
+    ├── RepeatedFailure         the same call failed three times in the same way
+    └── ApprovalRequired        the run is paused until a person has decided about `calls`
 """
 
 from __future__ import annotations
@@ -152,10 +156,24 @@ class UnknownTool(ToolError):
     """The model called a tool that this agent does not have."""
 
 
+class ToolRefused(ToolError):
+    """The call is not allowed: a grant is missing, an argument is not on the allow-list, or a person refused it."""
+
+
+class ToolUnavailable(ToolError):
+    """The server or process that the tool lives in cannot be reached, or broke down during the call."""
+
+    retryable = True
+
+
 class ToolTimeout(ToolError):
     """The tool did not finish within its timeout or the run's deadline."""
 
     retryable = True
+
+
+class AuditError(HotloopError):
+    """The audit log does not hold together, or a record cannot be written to it."""
 
 
 class RunError(HotloopError):
@@ -168,3 +186,15 @@ class TurnLimit(RunError):
 
 class RepeatedFailure(RunError):
     """The same call failed three times with the same error."""
+
+
+class ApprovalRequired(RunError):
+    """The run waits for a person; `Agent.resume(run_id, ...)` goes on with it, in this process or another.
+
+    `calls` are the calls to decide about, each with its `call_id`, `name`, `arguments` and `digest`.
+    """
+
+    def __init__(self, message: str, *, run_id: str, calls: list[Any]) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.calls = calls

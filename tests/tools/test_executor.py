@@ -15,9 +15,9 @@ from hotloop.errors import ToolError
 from hotloop.events import ToolFinished, ToolStarted, ToolStatus
 from hotloop.lab.virtual import run_virtual
 from hotloop.models.reply import Call
+from hotloop.tools.define import tool
 from hotloop.tools.executor import Executor, Policy, ToolResult
 from hotloop.tools.progress import report
-from hotloop.tools.tool import tool
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_MS, clock
 from slow_tools import look_up, runs, send

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from hotloop.errors import ArgumentsError, ToolDefinitionError
-from hotloop.tools.tool import Tool, tool
+from hotloop.tools.define import tool
+from hotloop.tools.tool import Tool
 
 
 class Color(enum.Enum):

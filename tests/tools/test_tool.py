@@ -20,7 +20,8 @@ import pytest
 from msgspec import Meta
 
 from hotloop.errors import ArgumentsError, ToolDefinitionError, ToolError
-from hotloop.tools.tool import arguments_key, encode_result, tool
+from hotloop.tools.define import tool
+from hotloop.tools.tool import arguments_key, encode_result
 
 
 class Color(enum.Enum):

@@ -16,7 +16,8 @@ from msgspec import Meta
 
 from hotloop.budget import Budget
 from hotloop.errors import ConfigError, ToolDefinitionError
-from hotloop.tools.tool import Tool, tool
+from hotloop.tools.define import tool
+from hotloop.tools.tool import Tool
 
 _TOOL = re.compile(r"\w+(\.\w+)*:\w+")
 

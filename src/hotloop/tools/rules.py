@@ -1,0 +1,192 @@
+"""The rules that a tool runs by: what its options may be, and which of them contradict."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, TypedDict
+
+from hotloop.errors import ToolDefinitionError
+from hotloop.tools.template import Template, read_template
+from hotloop.tools.tool import TELL_MODEL, Allowed, Approval, Scope, Tool
+
+_SCOPES = ("run", "session", "user", "global")
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of `tool`.
+
+    read_only
+        It changes nothing: it may start before the reply is complete, be shared, be cached and run again.
+    idempotent
+        Running it twice does no more than running it once.
+    ttl, scope
+        Seconds for which a result is kept (read-only tools), and for whom: "run", "session", "user" or "global".
+        Identical calls at the same time share one execution within the scope. Without a scope that is "global" for a
+        tool with a ttl, else "run".
+    timeout, retry
+        Seconds for one attempt; attempts after the first.
+    on_timeout
+        What stands in for the result when time is over: a value, or another tool that takes the same arguments.
+    max_result
+        Characters of a result that the model reads; the rest it can ask for.
+    status
+        What a person reads meanwhile, with parameters in braces.
+    after
+        Names of tools whose calls in the same reply come first.
+    sequential
+        It runs alone: what the model wrote before it comes first, what it wrote after it later.
+    reads, writes
+        Names of resources, with parameters in braces: "order:{order_id}". A writer of a resource runs beside no other
+        call that reads or writes it; they go in the order in which the model wrote them.
+    invalidates
+        Names of further resources that it makes stale: kept results of tools that read them, or what it writes, go.
+    requires
+        Grants that a run must have for it.
+    allow
+        For a parameter the values that it may have: a collection, a compiled pattern that must match the whole text,
+        or a function from value to bool. Of a list, each item is held against it.
+    approval
+        Whether a person must agree to a call: "never", "always", or a function from the arguments to bool.
+    secrets
+        Parameters that the audit log shows as ***.
+    sandbox
+        "process": it runs in a process of its own, with limits and without the environment's secrets.
+    """
+
+    read_only: bool
+    idempotent: bool
+    ttl: float | None
+    scope: Scope | None
+    timeout: float | None
+    retry: int | None
+    on_timeout: Any
+    max_result: int | None
+    status: str | None
+    after: Sequence[str]
+    sequential: bool
+    reads: Sequence[str]
+    writes: Sequence[str]
+    invalidates: Sequence[str]
+    requires: Collection[str]
+    allow: dict[str, Collection[Any] | re.Pattern[str] | Allowed]
+    approval: Approval
+    secrets: Collection[str]
+    sandbox: Literal["process"] | None
+
+
+def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The options as fields of a Tool. Raises ToolDefinitionError for what is unknown, unusable or contradicts."""
+    given: dict[str, Any] = dict(options)
+    for option in given:
+        if option not in ToolOptions.__annotations__:
+            near = difflib.get_close_matches(option, ToolOptions.__annotations__, 1)
+            raise ToolDefinitionError(f"{option} is no option{f'; did you mean {near[0]}?' if near else ''}")
+    _check_times(given)
+    _check_effects(given)
+    parameters = list(schema.get("properties", {}))
+    for option in ("reads", "writes", "invalidates"):
+        given[option] = _templates(option, given.get(option, ()), parameters)
+    if given.get("status") is not None:
+        given["status"] = read_template("status", given["status"], parameters)
+    given["after"] = tuple(_texts("after", given.get("after", ())))
+    if name in given["after"]:
+        raise ToolDefinitionError("after names the tool itself, so that it could never start")
+    given["requires"] = frozenset(_texts("requires", given.get("requires", ())))
+    given["secrets"] = frozenset(_parameters("secrets", given.get("secrets", ()), parameters))
+    allow = given.get("allow", {})
+    _parameters("allow", allow, parameters)
+    given["allow"] = {parameter: _allowed(parameter, rule) for parameter, rule in allow.items()}
+    _check_stand_in(given, parameters)
+    return given
+
+
+def _check_times(given: dict[str, Any]) -> None:
+    for option in ("ttl", "timeout"):
+        seconds = given.get(option)
+        if seconds is not None and not _is_time(seconds):
+            raise ToolDefinitionError(f"{option}={seconds!r}; give seconds as a number, more than 0")
+    retry, size = given.get("retry"), given.get("max_result")
+    if retry is not None and (type(retry) is not int or retry < 0):
+        raise ToolDefinitionError(f"retry={retry!r}; give the number of attempts after the first, 0 or more")
+    if size is not None and (type(size) is not int or size < 1):
+        raise ToolDefinitionError(f"max_result={size!r}; give a number of characters, 1 or more")
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
+
+
+def _check_effects(given: dict[str, Any]) -> None:
+    """What may be done only to a tool that changes nothing."""
+    read_only = given.get("read_only", False)
+    for option in ("ttl", "scope"):
+        if given.get(option) is not None and not read_only:
+            raise ToolDefinitionError(f"{option} keeps results, which is right only for a tool declared read_only=True")
+    if given.get("scope") not in (None, *_SCOPES):
+        raise ToolDefinitionError(f"scope={given['scope']!r}; give one of {', '.join(_SCOPES)}")
+    if given.get("retry") and not (read_only or given.get("idempotent")):
+        raise ToolDefinitionError(
+            "retry may run it twice; declare read_only=True or idempotent=True if that is harmless"
+        )
+    for option in ("writes", "invalidates"):
+        if given.get(option) and read_only:
+            raise ToolDefinitionError(f"{option} is for a tool that changes something, but it is declared read_only")
+    approval = given.get("approval", "never")
+    if approval not in ("never", "always") and not callable(approval):
+        raise ToolDefinitionError(f'approval={approval!r}; give "never", "always" or a function of the arguments')
+    if given.get("sandbox") not in (None, "process"):
+        raise ToolDefinitionError(f'sandbox={given["sandbox"]!r}; give "process", or leave it out')
+
+
+def _templates(option: str, texts: object, parameters: list[str]) -> tuple[Template, ...]:
+    return tuple(read_template(option, text, parameters) for text in _texts(option, texts))
+
+
+def _texts(option: str, texts: Any) -> list[str]:
+    if isinstance(texts, str) or not isinstance(texts, Collection):
+        raise ToolDefinitionError(f"{option}={texts!r}; give a tuple of texts, ({texts!r},)")
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise ToolDefinitionError(f"{option}: {text!r} is no name")
+    return list(texts)
+
+
+def _parameters(option: str, names: Any, parameters: list[str]) -> list[str]:
+    for name in _texts(option, names):
+        if name not in parameters:
+            raise ToolDefinitionError(f"{option}: {name!r} is no parameter; there is {', '.join(parameters) or 'none'}")
+    return list(names)
+
+
+def _allowed(parameter: str, rule: Any) -> Callable[[Any], bool]:
+    """The test that a value of this parameter must pass."""
+    if isinstance(rule, re.Pattern):
+        return lambda value: isinstance(value, str) and rule.fullmatch(value) is not None
+    if callable(rule):
+        return rule  # type: ignore[no-any-return]
+    if isinstance(rule, str) or not isinstance(rule, Collection) or not rule:
+        raise ToolDefinitionError(
+            f"allow: {parameter!r} is given {rule!r}; give a tuple of values, a compiled pattern or a function"
+        )
+    return lambda value: value in rule
+
+
+def _check_stand_in(given: dict[str, Any], parameters: list[str]) -> None:
+    """A tool that stands in on a timeout gets the same arguments, and no rights that the first one did not have."""
+    other = given.get("on_timeout", TELL_MODEL)
+    if not isinstance(other, Tool):
+        return
+    known = other.parameters.get("properties", {})
+    missing = [name for name in other.parameters.get("required", ()) if name not in parameters]
+    foreign = [name for name in parameters if name not in known]
+    if missing or foreign:
+        raise ToolDefinitionError(
+            f"on_timeout: {other.name} takes other arguments ({', '.join(known) or 'none'}) than it would be given"
+        )
+    if given.get("read_only") and not other.read_only:
+        raise ToolDefinitionError(f"on_timeout: {other.name} is not read-only, as this tool is")
+    if other.approval != "never" or not other.requires <= given["requires"]:
+        raise ToolDefinitionError(f"on_timeout: {other.name} needs an approval or a grant that this tool does not")

@@ -316,7 +316,7 @@ REFUSED = raw(b'{"error":{"message":"bad key"}}', status=401)
         ([call("look_up", key="a"), REFUSED], {}, AuthenticationError),
         ([raw(b"data: {}\n\n", cut=True)], {"retries": 0}, TransportError),
         (lambda request: call("look_up", key=str(len(request["messages"]))), {"max_turns": 1}, TurnLimit),
-        ([call("nothing")] * 3, {}, RepeatedFailure),
+        ([call("nothing")] * 4, {}, RepeatedFailure),
     ],
 )
 def test_errors_come_with_the_trace_and_the_time(script, options, error):

@@ -279,10 +279,17 @@ def test_no_answer_in_the_reserve_names_the_turns_there_were():
 
 
 @pytest.mark.parametrize("name", ["broken", "nothing"])
-def test_the_third_same_failure_ends_the_run(name):
-    with pytest.raises(RepeatedFailure, match=f"same call of {name} 3 times") as caught:
-        asked([call(name, key="a")] * 9)
-    assert len(caught.value.trace.turns) == 3
+def test_after_the_third_same_failure_the_model_is_asked_for_an_answer_without_tools(name):
+    result, model = asked([call(name, key="a")] * 3 + ["I could not look it up."])
+    assert result.output == "I could not look it up."
+    assert "tools" in model.requests[0] and "tools" not in model.requests[-1]
+    assert "3 times" in result.trace.facts["stopped"]
+
+
+def test_a_model_that_has_no_answer_then_has_failed():
+    with pytest.raises(RepeatedFailure, match="same call of broken 3 times") as caught:
+        asked([call("broken", key="a")] * 9)
+    assert len(caught.value.trace.turns) == 4
 
 
 def test_failures_that_differ_do_not_end_it():

@@ -1,7 +1,8 @@
 """What can happen during a run, in the order a caller sees it.
 
 A run is: text and calls as the model writes them (`TextDelta`, `ReasoningDelta`, `CallOpened`, `CallSealed`,
-`ReplyFinished`), tools as they work (`ToolStarted`, `ToolStatus`, `ToolFinished`), and `RunFinished` at the end.
+`ReplyFinished`), tools as they work (`ToolStarted`, `ToolStatus`, `ToolFinished`), and `RunFinished` at the end, or
+`ApprovalNeeded` for each call that a person must decide about and `RunPaused` at the end.
 `Reset` says that text shown since the last `ReplyFinished` no longer holds, because the reply is asked for again.
 """
 
@@ -82,13 +83,34 @@ class ToolStatus(Event, frozen=True, gc=False):
 
 
 class ToolFinished(Event, frozen=True, gc=False):
-    """A tool has ended; `content` is what the model will read, `outcome` is "ok", "cached", "joined" or "error"."""
+    """A call has its result; `content` is what the model will read.
+
+    `outcome` is "ok", "cached" (kept from before), "joined" (shared with an identical call), "fallback" (something
+    stood in, because its time was over), "error", "refused" (by the guard or a person), or "discarded" (it began early,
+    for a reply that came to nothing).
+    """
 
     call_id: str
     name: str
     content: str
     outcome: str
     ms: float
+
+
+class ApprovalNeeded(Event, frozen=True, gc=False):
+    """A person must decide about this call; `digest` stands for exactly this call with these (canonical) arguments."""
+
+    call_id: str
+    name: str
+    arguments: str
+    digest: str
+
+
+class RunPaused(Event, frozen=True, gc=False):
+    """The run waits for people's decisions and is saved as `run_id`; the last event of a stream that pauses."""
+
+    run_id: str
+    calls: list[Any]
 
 
 class RunFinished(Event, frozen=True, gc=False):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
 
-from hotloop.events import Event
-from hotloop.models.transport import Throttle
+from hotloop.errors import ApprovalRequired
+from hotloop.events import Event, RunFinished, RunPaused
+from hotloop.limit import stop
+from hotloop.models.transport import Emit, Throttle
 
 _HIGH = 1024  # events waiting at which the model's reply is held up until they are read
 
@@ -63,3 +66,26 @@ class Outlet:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(bool(self._events))
+
+
+async def streamed(run: Callable[[Emit], Awaitable[Any]]) -> AsyncGenerator[Event]:
+    """The events of a run, which goes on beside its reader and stops with it; the last has its result, or its pause."""
+    outlet = Outlet()
+
+    async def work() -> Any:
+        try:
+            return await run(outlet.put)
+        finally:
+            outlet.end()
+
+    task = asyncio.create_task(work())
+    try:
+        while await outlet.wait():
+            for event in outlet.take():
+                yield event
+        try:
+            yield RunFinished(await task)
+        except ApprovalRequired as pause:
+            yield RunPaused(pause.run_id, pause.calls)
+    finally:
+        await stop([task])

@@ -16,10 +16,17 @@ def messages(conversation: Conversation) -> list[dict]:
     return json.loads(b"[" + bytes(conversation.messages) + b"]")
 
 
+def call(conversation: Conversation, calls: list[tuple], **options) -> list[str]:
+    """The model makes these calls (name, arguments, extra); their ids."""
+    ids = [conversation.new_id() for _ in calls]
+    conversation.calls([(call_id, *each) for call_id, each in zip(ids, calls, strict=True)], **options)
+    return ids
+
+
 def test_every_kind_of_message():
     conversation = Conversation("Be brief.")
     conversation.user("Where is 7?")
-    ids = conversation.calls([("look_up", '{"key":"7"}', {}), ("wait", "{}", {"extra_content": {"a": 1}})], text="Hm.")
+    ids = call(conversation, [("look_up", '{"key":"7"}', {}), ("wait", "{}", {"extra_content": {"a": 1}})], text="Hm.")
     for call_id in ids:
         conversation.result(call_id, "found")
     conversation.answer("There.")
@@ -53,15 +60,15 @@ def test_without_instructions_there_is_no_system_message():
 def test_a_turn_of_only_calls_has_the_content_that_the_service_wants():
     for text in ("", " ", "\n\t"):
         conversation = Conversation()
-        conversation.calls([("a", "{}", {})], text=text)
-        conversation.calls([("a", "{}", {})], text=text, empty_content="")
+        call(conversation, [("a", "{}", {})], text=text)
+        call(conversation, [("a", "{}", {})], text=text, empty_content="")
         assert [message["content"] for message in messages(conversation)] == [None, ""]
 
 
 def test_reasoning_goes_back_only_where_it_is_given():
     conversation = Conversation()
-    conversation.calls([("a", "{}", {})])
-    conversation.calls([("a", "{}", {})], reasoning="because")
+    call(conversation, [("a", "{}", {})])
+    call(conversation, [("a", "{}", {})], reasoning="because")
     first, second = messages(conversation)
     assert "reasoning_content" not in first
     assert second["reasoning_content"] == "because"
@@ -80,7 +87,7 @@ def write(conversation: Conversation, kind: str, what) -> list[str]:
     elif kind == "answer":
         conversation.answer(what)
     else:
-        ids = conversation.calls([(name, arguments, {}) for name, arguments in what])
+        ids = call(conversation, [(name, arguments, {}) for name, arguments in what])
         for call_id, (name, _) in zip(ids, what, strict=True):
             conversation.result(call_id, name)
         return ids
@@ -109,7 +116,7 @@ def test_it_only_grows_and_a_branch_changes_nothing(instructions, written, dropp
 def test_ids_stay_unique_beyond_what_nine_places_can_count():
     conversation = Conversation()
     conversation._calls = 99_998
-    assert len(set(conversation.calls([("a", "{}", {})] * 4))) == 4
+    assert len(set(call(conversation, [("a", "{}", {})] * 4))) == 4
 
 
 def test_text_that_is_no_unicode_is_refused_and_leaves_the_conversation_whole():

@@ -11,13 +11,18 @@ import pydantic
 import pytest
 
 from hotloop.budget import Budget, Deadline
+from hotloop.context.conversation import Conversation
 from hotloop.errors import ToolError
 from hotloop.events import ToolFinished, ToolStarted, ToolStatus
 from hotloop.lab.virtual import run_virtual
 from hotloop.models.reply import Call
+from hotloop.tools.batch import Batch
+from hotloop.tools.caller import Caller
 from hotloop.tools.define import tool
-from hotloop.tools.executor import Executor, Policy, ToolResult
+from hotloop.tools.executor import Executor, Policy
+from hotloop.tools.job import Run
 from hotloop.tools.progress import report
+from hotloop.tools.result import ToolResult
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_MS, clock
 from slow_tools import look_up, runs, send
@@ -60,6 +65,13 @@ class Acted(NamedTuple):
         return [(at, event) for at, event in self.events if isinstance(event, kind)]
 
 
+def batch_of(executor: Executor, calls: list[Call], ledger: Ledger, emit=lambda some: None, budget=None) -> Batch:
+    """The calls of a complete reply, with the ids id0, id1, ..."""
+    batch = executor.batch(Run(ledger, emit, Deadline(budget, ledger.start), Caller("test"), Conversation()))
+    batch.complete(calls, [f"id{number}" for number in range(len(calls))])
+    return batch
+
+
 async def act(executor: Executor, calls: list[Call], budget: Budget | None = None) -> Acted:
     now = clock()
     start, events = now(), []
@@ -68,8 +80,7 @@ async def act(executor: Executor, calls: list[Call], budget: Budget | None = Non
     def emit(some) -> None:
         events.extend(((now() - start) / NS_PER_MS, event) for event in some)
 
-    ids = [f"id{number}" for number in range(len(calls))]
-    results = await executor.act(calls, ids, ledger, emit, Deadline(budget, ledger.start))
+    results = await batch_of(executor, calls, ledger, emit, budget).run()
     return Acted(results, events, ledger, (now() - start) / NS_PER_MS)
 
 
@@ -639,9 +650,8 @@ def test_cleaning_up_after_a_cancellation_has_a_little_time():
 def test_the_time_of_a_tool_that_was_cancelled_is_its_own():
     async def main():
         ledger = Ledger(clock(), "test")
-        executor = Executor([look_up], Policy())
-        work = executor.act(lookups("a", "b"), ["1", "2"], ledger, lambda some: None, Deadline(None, ledger.start))
-        task = asyncio.create_task(work)
+        batch = batch_of(Executor([look_up], Policy()), lookups("a", "b"), ledger)
+        task = asyncio.create_task(batch.run())
         await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.wait({task})

@@ -54,7 +54,7 @@ def test_the_lines_of_the_issue():
     assert "\n".join((first, second, last)) == GOLDEN
 
 
-@tool(read_only=True)
+@tool
 async def look_up(ms: int) -> str:
     await asyncio.sleep(ms / 1000)
     return "found"

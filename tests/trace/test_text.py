@@ -36,7 +36,7 @@ def ns(ms: float) -> int:
     return round(ms * NS_PER_MS)
 
 
-@tool(read_only=True)
+@tool
 async def look_up(ms: int) -> str:
     await asyncio.sleep(ms / 1000)
     return "found"
@@ -47,7 +47,7 @@ def run(script, *, ttft=0.02, tpot=0.001, **options) -> Trace:
         model = ScriptedModel(script, ttft=ttft, tpot=tpot)
         try:
             return (
-                await Agent(model="m", endpoint=model, tools=[look_up], **options).run("go", trace_id="req-1")
+                await Agent(model="m", endpoint=model, **({"tools": [look_up]} | options)).run("go", trace_id="req-1")
             ).trace
         except HotloopError as error:
             return error.trace
@@ -155,7 +155,8 @@ def test_failed_cached_waiting_and_refused_calls_say_so():
     )
     assert "look_up (failed)" in shown
     assert "look_up (wait)" in shown
-    shown = timeline(run([call("look_up", ms=300), call("look_up", ms=300), "Done."], tool_ttl=60.0))
+    kept = tool(look_up.function, read_only=True, ttl=60.0)
+    shown = timeline(run([call("look_up", ms=300), call("look_up", ms=300), "Done."], tools=[kept]))
     assert shown.count("look_up") == 1  # the second came from the cache and took no time
 
 

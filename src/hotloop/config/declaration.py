@@ -210,11 +210,11 @@ def _keys(cls: type[msgspec.Struct]) -> list[str]:
 
 def _unknown(cls: type[msgspec.Struct], key: str) -> str:
     known = _keys(cls)
-    if hint := did_you_mean(key, [*known, *_spelled_out(cls)]):
-        return f"unknown key{hint}"
     elsewhere = [under(name, key) for name, section in _SECTIONS.items() if _field(section, key)[0]]
     if elsewhere or key in _keys(AgentSpec):
         return f"unknown key here; did you mean {' or '.join(elsewhere) or key + ' at the top level'}?"
+    if hint := did_you_mean(key, [*known, *_spelled_out(cls)]):
+        return f"unknown key{hint}"
     return f"unknown key; there are {', '.join(known)}"
 
 

@@ -32,6 +32,8 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     tool_ttl: Annotated[float, Meta(ge=0)] | None
     prefix_cache: bool
     shortlist: Count | None
+    plan: bool
+    max_result: Count | None
 
 
 def check_options(given: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -50,7 +50,10 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools there are, as "module:function", and how they run. `timeout` is seconds for one call."""
+    """Which tools there are, as "module:function", how they run, and what they may do.
+
+    `timeout` is seconds for one call, `max_result` characters of a result; `audit` and `approvals` are files.
+    """
 
     use: tuple[Text, ...] = ()
     parallel: bool = True
@@ -58,6 +61,11 @@ class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Seconds = 30.0
     retry: Retries = 0
     shortlist: Count | None = None
+    plan: bool = False
+    max_result: Count | None = None
+    grants: tuple[Text, ...] = ()
+    audit: Text | None = None
+    approvals: Text | None = None
 
 
 class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +112,39 @@ def load_tools(names: Iterable[str], folder: Path) -> list[Tool]:
     if names and place not in sys.path:
         sys.path.insert(0, place)
     return [_load_tool(name, folder) for name in names]
+
+
+def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
+    """The keyword arguments of `Agent` that a declaration means. Raises ConfigError for tools that cannot be had."""
+    inference, tools, cache = spec.inference, spec.tools, spec.cache
+    return {
+        "model": inference.model,
+        "endpoint": inference.endpoint,
+        "instructions": spec.instructions,
+        "tools": load_tools(tools.use, spec.folder),
+        "budget": spec.budget,
+        "name": spec.name,
+        "api_key": inference.api_key,
+        "headers": inference.headers,
+        "dialect": inference.dialect,
+        "temperature": inference.temperature,
+        "max_tokens": inference.max_tokens,
+        "stream": inference.stream,
+        "timeout": inference.timeout,
+        "retries": inference.retries,
+        "max_turns": spec.max_turns,
+        "max_parallel": tools.max_parallel if tools.parallel else 1,
+        "tool_timeout": tools.timeout,
+        "tool_retry": tools.retry,
+        "tool_ttl": cache.tool_result_ttl,
+        "prefix_cache": cache.prefix_cache,
+        "shortlist": tools.shortlist,
+        "plan": tools.plan,
+        "max_result": tools.max_result,
+        "grants": tools.grants,
+        "audit": spec.folder / tools.audit if tools.audit else None,
+        "approvals": spec.folder / tools.approvals if tools.approvals else None,
+    }
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -9,19 +9,22 @@ import msgspec
 from hotloop.errors import ConfigError
 
 _encode = msgspec.json.encode
+_KEPT = 16 << 20  # characters
 
 
 class Conversation:
     """Messages as one run of JSON objects, so that a turn costs what it adds.
 
     Call ids on the wire are ours, nine letters and digits that are unique in the conversation: some services refuse
-    others' ids, and some repeat their own.
+    others' ids, and some repeat their own. `kept` holds results by id that the model reads only a part of, the latest
+    of them up to 16 MiB.
     """
 
-    __slots__ = ("_calls", "messages")
+    __slots__ = ("_calls", "kept", "messages")
 
     def __init__(self, instructions: str = "") -> None:
         self.messages = bytearray()
+        self.kept: dict[str, str] = {}
         self._calls = 0
         if instructions:
             self._append({"role": "system", "content": instructions})
@@ -30,8 +33,21 @@ class Conversation:
         """A copy that can be written to and dropped without a trace in this one."""
         copy = Conversation()
         copy.messages = bytearray(self.messages)
+        copy.kept = dict(self.kept)
         copy._calls = self._calls
         return copy
+
+    def save(self) -> tuple[bytes, int]:
+        """The messages, and how many ids were given; what `restore` takes."""
+        return bytes(self.messages), self._calls
+
+    @classmethod
+    def restore(cls, messages: bytes, calls: int) -> Conversation:
+        """A conversation that was saved. Results that the model had read only in part are no longer kept."""
+        restored = cls()
+        restored.messages = bytearray(messages)
+        restored._calls = calls
+        return restored
 
     def user(self, text: str) -> None:
         """What the user says."""
@@ -41,20 +57,29 @@ class Conversation:
         """What the model answers."""
         self._append({"role": "assistant", "content": text})
 
+    def new_id(self) -> str:
+        """The id of the next call."""
+        self._calls += 1
+        return f"call{self._calls:05d}"
+
+    def keep(self, call_id: str, content: str) -> None:
+        """Keep a whole result, of which the model reads a part."""
+        self.kept[call_id] = content
+        size = sum(map(len, self.kept.values()))
+        while size > _KEPT and len(self.kept) > 1:
+            size -= len(self.kept.pop(next(iter(self.kept))))
+
     def calls(
         self,
-        calls: list[tuple[str, str, dict[str, Any]]],
+        calls: list[tuple[str, str, str, dict[str, Any]]],
         *,
         text: str = "",
         empty_content: str | None = None,
         reasoning: str = "",
-    ) -> list[str]:
-        """The model's calls as (name, arguments, extra fields); returns their ids in the same order."""
-        ids, items = [], []
-        for name, arguments, extra in calls:
-            self._calls += 1
-            call_id = f"call{self._calls:05d}"
-            ids.append(call_id)
+    ) -> None:
+        """The model's calls as (id, name, arguments, extra fields)."""
+        items = []
+        for call_id, name, arguments, extra in calls:
             function = {"name": name, "arguments": arguments}
             items.append({"id": call_id, "type": "function", "function": function, **extra})
         message: dict[str, Any] = {"role": "assistant", "content": text if text.strip() else empty_content}
@@ -62,7 +87,6 @@ class Conversation:
             message["reasoning_content"] = reasoning
         message["tool_calls"] = items
         self._append(message)
-        return ids
 
     def result(self, call_id: str, content: str) -> None:
         """What a tool gave; every call gets exactly one."""

@@ -118,14 +118,19 @@ class _Slot:
 
 
 class CallAssembler:
-    """Folds the `tool_calls` items of one reply into calls. `fault` says why the calls cannot be trusted, if so."""
+    """Folds the `tool_calls` items of one reply into calls.
 
-    __slots__ = ("_places", "_slots", "fault")
+    `sealed` are those that can no longer change while others are still written; `fault` says why the calls cannot be
+    trusted, if so.
+    """
+
+    __slots__ = ("_places", "_slots", "fault", "sealed")
 
     def __init__(self) -> None:
         self._slots: list[_Slot] = []
         self._places: dict[tuple[str, int | None], _Slot] = {}  # by id and index, by id alone, by index alone
         self.fault: str | None = None
+        self.sealed: list[Call] = []
 
     def __bool__(self) -> bool:
         """True once there is a call."""
@@ -170,8 +175,13 @@ class CallAssembler:
             arguments = slot.arguments()
             if slot.sealed is None:
                 events.append(CallSealed(slot.number, slot.name, arguments))
-            calls.append(Call(slot.name, arguments, slot.extra, slot.whole))
+            calls.append(Call(slot.name, arguments, slot.extra, slot.whole, slot.number))
         return calls
+
+    def writing(self, name: str) -> tuple[int, list[str]] | None:
+        """The slot and the fragments so far of the call that is being written, if it is one of this tool."""
+        slot = self._slots[-1] if self._slots else None
+        return (slot.number, slot.parts) if slot is not None and slot.name == name and slot.full is None else None
 
     def _append(self, slot: _Slot, new: _Fragment) -> None:
         if slot.sealed is not None:
@@ -238,6 +248,7 @@ class CallAssembler:
                 if last.whole:
                     last.sealed = arguments
                     events.append(CallSealed(last.number, last.name, arguments))
+                    self.sealed.append(Call(last.name, arguments, last.extra, True, last.number))
         slot = _Slot(len(self._slots), new.id, new.index)
         self._slots.append(slot)
         if new.id:

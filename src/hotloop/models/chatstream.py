@@ -47,12 +47,11 @@ class ChatStream:
     Feed it the body's bytes, then `close` it; both return the events that became certain. Afterwards `error` says why
     there is no usable reply, or `reply()` is the reply. `tokens` counts the pieces of text, reasoning and calls that
     have arrived, `done` tells that the service has said it is finished. `max_tokens` is the cap that was asked for:
-    some servers report a cut reply as complete.
+    some servers report a cut reply as complete. `calls` are the calls that are being written, None before the first.
     """
 
     __slots__ = (
         "_by_message",
-        "_calls",
         "_finish",
         "_held",
         "_lessons",
@@ -66,6 +65,7 @@ class ChatStream:
         "_source",
         "_text",
         "_usage",
+        "calls",
         "done",
         "error",
         "tokens",
@@ -78,7 +78,7 @@ class ChatStream:
         self._held = 0
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: CallAssembler | None = None
+        self.calls: CallAssembler | None = None
         self._sealed: list[Call] = []
         self._finish: str | None = None
         self._usage: dict[str, Any] = {}
@@ -271,13 +271,13 @@ class ChatStream:
             self._called([{"function": delta.function_call}], events)
 
     def _called(self, items: list[Any], events: list[Event]) -> None:
-        if self._calls is None:
-            self._calls = CallAssembler()
+        if self.calls is None:
+            self.calls = CallAssembler()
         try:
             for item in items:
                 if isinstance(item, dict):
                     self.tokens += 1
-                    self._calls.feed(item, events)
+                    self.calls.feed(item, events)
         except msgspec.DecodeError as fault:
             self.error = MalformedReply(f"The service sent arguments that cannot be read: {fault}.")
 
@@ -372,8 +372,8 @@ class ChatStream:
             self.error = ContentFiltered("The service's content filter withheld the reply.")
         elif self._finish in _FAILED:
             self._fail(f"it ended the reply with {self._finish!r}")
-        elif self._calls is not None:
-            self._end_calls(self._calls, self._finish, events)
+        elif self.calls is not None:
+            self._end_calls(self.calls, self._finish, events)
         if self.error is None:
             events.append(ReplyFinished(self._finish or "stop", len(self._sealed)))
 

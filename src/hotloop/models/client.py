@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Protocol
 
 import msgspec
 
@@ -15,6 +16,7 @@ from hotloop.budget import Deadline
 from hotloop.errors import MalformedReply, ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
 from hotloop.limit import Limit
+from hotloop.models.assembler import CallAssembler
 from hotloop.models.chatstream import ChatStream
 from hotloop.models.faults import service_error
 from hotloop.models.reply import Reply
@@ -30,6 +32,16 @@ _MORE_TOKENS = 4096  # the cap of a second try where the first had none of ours
 _FEW = 4  # fewer tokens than this may well arrive in one read
 
 
+class Listener(Protocol):
+    """Hears of calls while the reply that they belong to is still being written."""
+
+    def heard(self, calls: CallAssembler) -> None:
+        """More of the calls has come; called on the event loop, must not block."""
+
+    async def discard(self) -> None:
+        """That reply is not to be trusted; another one may come."""
+
+
 class Exchange:
     """The receiver of one reply: parses it, tells its events, and notes when its tokens came (ns)."""
 
@@ -39,6 +51,7 @@ class Exchange:
         "_error_body",
         "_headers",
         "_last_events",
+        "_listener",
         "_throttle",
         "connected",
         "first",
@@ -49,13 +62,16 @@ class Exchange:
         "stream",
     )
 
-    def __init__(self, clock: Clock, emit: Emit, max_tokens: int | None = None) -> None:
+    def __init__(
+        self, clock: Clock, emit: Emit, max_tokens: int | None = None, listener: Listener | None = None
+    ) -> None:
         self.stream = ChatStream(max_tokens)
         self.status = 0
         self.sent_at = self.first = self.last = self.reads = 0
         self.connected = False
         self._clock = clock
         self._emit = emit
+        self._listener = listener
         self._headers: list[tuple[bytes, bytes]] = []
         self._error_body = bytearray()
         self._throttle: Throttle | None = None
@@ -87,7 +103,11 @@ class Exchange:
             return True
         if events:
             self._emit(events, self._throttle)
-        return stream.error is not None
+        if stream.error is not None:
+            return True
+        if self._listener is not None and stream.calls is not None:
+            self._listener.heard(stream.calls)
+        return False
 
     def reply(self) -> Reply:
         """The complete reply; raises ModelError if there is none."""
@@ -125,10 +145,18 @@ class Client:
         self._timeout = timeout
 
     async def think(
-        self, messages: bytearray, ledger: Ledger, emit: Emit, *, tools: bool = True, deadline: Deadline | None = None
+        self,
+        messages: bytearray,
+        ledger: Ledger,
+        emit: Emit,
+        *,
+        tools: bool = True,
+        deadline: Deadline | None = None,
+        listener: Listener | None = None,
     ) -> Reply:
         """The model's reply to these messages; its stages and its turn's facts go to the ledger.
 
+        `listener` hears of its calls while they are written, and of each reply that came to nothing.
         Raises ModelError once no retry is left or none would help, or when the deadline has come.
         """
         deadline = deadline or Deadline(None, 0)
@@ -138,7 +166,7 @@ class Client:
         changed: set[type[ModelError]] = set()  # what the request was changed for, once each
         while True:
             attempt += 1
-            exchange = Exchange(ledger.clock, emit, max_tokens)
+            exchange = Exchange(ledger.clock, emit, max_tokens, listener)
             body = self.request.body(messages + extra if extra else messages, tools=tools, max_tokens=max_tokens)
             asked_at = ledger.mark("context")
             try:
@@ -146,6 +174,8 @@ class Client:
                 break
             except ModelError as error:
                 failed = error
+            if listener is not None:
+                await listener.discard()
             started = [Reset(str(failed))] if exchange.stream.started else []
             if isinstance(failed, ToolUseFailed):
                 if salvaged := salvage(failed.failed_generation, self._tool_names):

@@ -12,13 +12,15 @@ from hotloop.trace.ledger import Usage
 class Call(msgspec.Struct, frozen=True, gc=False):
     """One tool call as the model wrote it. `whole` tells that `arguments` are the text of a JSON object.
 
-    `extra` holds the fields of the call that only its service understands, to be echoed to it.
+    `extra` holds the fields of the call that only its service understands, to be echoed to it; `slot` is the call's
+    place among all that the reply began to call, as in its events.
     """
 
     name: str
     arguments: str
     extra: dict[str, Any] = {}
     whole: bool = True
+    slot: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -1,41 +1,154 @@
-"""Results of read-only tools, kept for a while."""
+"""Results of read-only tools: kept for a while, and worked for once when several ask at the same time."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections import OrderedDict
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple
 
+from hotloop.limit import stop
+from hotloop.tools.result import ToolResult
+from hotloop.tools.tool import Tool
 from hotloop.units import Clock, ns
 
-_ENTRIES = 1024
+_ENTRIES = 4096
+_BYTES = 64 << 20
+
+
+class Key(NamedTuple):
+    """A call: the tool, whose it is ("" for everybody's), its canonical arguments, and by which clock it gets old."""
+
+    tool: Tool
+    whose: str
+    arguments: bytes
+    clock: Clock
+
+
+class Kept(NamedTuple):
+    """A kept result: until when (ns), what it was, how long it took (ns), and which resources it was read from."""
+
+    until: int
+    content: str
+    took: int
+    reads: tuple[str, ...]
+
+
+class Flight:
+    """One execution that any number of calls wait for. It ends when it is done, or when nobody waits any longer."""
+
+    __slots__ = ("reads", "stale", "started", "task", "waiting")
+
+    def __init__(self, task: asyncio.Task[ToolResult], started: int, reads: tuple[str, ...]) -> None:
+        self.task = task
+        self.started = started
+        self.reads = reads
+        self.waiting = 0
+        self.stale = False  # what it reads was written meanwhile
+
+    async def wait(self) -> ToolResult:
+        """Its result. Whoever is cancelled leaves; the last to leave stops it."""
+        self.waiting += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self.waiting -= 1
+            if not self.waiting and not self.task.done():
+                await stop([self.task])
 
 
 class ResultCache:
-    """At most 1,024 results, the least recently used dropped first; `hits` and `misses` count look-ups."""
+    """At most so many results and bytes of them, the least recently used dropped first; safe between threads.
 
-    __slots__ = ("_entries", "hits", "misses")
+    `hits`, `misses` and `joins` count look-ups, `dropped` what had to go for want of room.
+    """
 
-    def __init__(self) -> None:
-        self._entries: OrderedDict[tuple[str, bytes], tuple[int, str]] = OrderedDict()
-        self.hits = self.misses = 0
+    def __init__(self, entries: int = _ENTRIES, size: int = _BYTES) -> None:
+        self.hits = self.misses = self.joins = self.dropped = 0
+        self._most, self._most_bytes = entries, size
+        self._bytes = 0
+        self._kept: OrderedDict[Key, Kept] = OrderedDict()
+        self._readers: dict[str, set[Key]] = {}
+        self._flights: dict[tuple[Key, asyncio.AbstractEventLoop], Flight] = {}
+        self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, bytes], clock: Clock) -> str | None:
-        """The content kept under this key, unless its time is over."""
-        entry = self._entries.get(key)
-        if entry is None or entry[0] <= clock():
-            self._entries.pop(key, None)
+    def get(self, key: Key) -> Kept | None:
+        """What is kept under this key, unless its time is over."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None and kept.until > key.clock():
+                self._kept.move_to_end(key)
+                self.hits += 1
+                return kept
+            if kept is not None:
+                self._drop(key)
             self.misses += 1
             return None
-        self._touch(key, entry)
-        self.hits += 1
-        return entry[1]
 
-    def put(self, key: tuple[str, bytes], content: str, ttl: float, clock: Clock) -> None:
-        """Keep this content for `ttl` seconds."""
-        self._touch(key, (clock() + ns(ttl), content))
-        if len(self._entries) > _ENTRIES:
-            self._entries.popitem(last=False)
+    def put(self, key: Key, content: str, ttl: float, took: int, reads: tuple[str, ...] = ()) -> None:
+        """Keep this content, read from the resources `reads` in `took` nanoseconds, for `ttl` seconds."""
+        with self._lock:
+            if key in self._kept:
+                self._drop(key)
+            self._kept[key] = Kept(key.clock() + ns(ttl), content, took, reads)
+            self._bytes += _size(key, content)
+            for name in reads:
+                self._readers.setdefault(name, set()).add(key)
+            while len(self._kept) > self._most or self._bytes > self._most_bytes:
+                self._drop(next(iter(self._kept)))
+                self.dropped += 1
 
-    def _touch(self, key: tuple[str, bytes], entry: tuple[int, str]) -> None:
-        """Make it the last used; move_to_end would fail if another thread had dropped it just now."""
-        self._entries.pop(key, None)
-        self._entries[key] = entry
+    def flight(self, key: Key) -> Flight | None:
+        """The execution of this very call that is under way on this event loop, to be joined."""
+        flight = self._flights.get((key, asyncio.get_running_loop()))
+        if flight is None or flight.task.done():
+            return None
+        self.joins += 1
+        return flight
+
+    def fly(self, key: Key, work: Coroutine[Any, Any, ToolResult], ttl: float | None, reads: tuple[str, ...]) -> Flight:
+        """Begin an execution that others may join; what it gives is kept for `ttl` seconds, unless it failed."""
+        loop = asyncio.get_running_loop()
+        flight = Flight(loop.create_task(work), key.clock(), reads)
+        place = key, loop
+        self._flights[place] = flight
+
+        def land(task: asyncio.Task[ToolResult]) -> None:
+            if self._flights.get(place) is flight:
+                del self._flights[place]
+            if ttl and not flight.stale and not task.cancelled() and task.exception() is None:
+                result = task.result()
+                if not result.failed and not result.fallback:
+                    self.put(key, result.content, ttl, key.clock() - flight.started, reads)
+
+        flight.task.add_done_callback(land)
+        return flight
+
+    def invalidate(self, names: Iterable[str]) -> None:
+        """These resources were written: drop what was read from them, and let nobody join who is reading them now."""
+        names = set(names)
+        with self._lock:
+            for name in names:
+                for key in list(self._readers.get(name, ())):
+                    self._drop(key)
+        for place, flight in list(self._flights.items()):
+            if not names.isdisjoint(flight.reads):
+                flight.stale = True
+                self._flights.pop(place, None)
+
+    def _drop(self, key: Key) -> None:
+        kept = self._kept.pop(key)
+        self._bytes -= _size(key, kept.content)
+        for name in kept.reads:
+            self._readers[name].discard(key)
+            if not self._readers[name]:
+                del self._readers[name]
+
+
+def _size(key: Key, content: str) -> int:
+    return len(key.arguments) + (len(content) if content.isascii() else 4 * len(content))
+
+
+shared = ResultCache()
+"""What the tools of all agents of this process share, by session, by user, or with everybody."""

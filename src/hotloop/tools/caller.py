@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
+
+from hotloop.errors import ConfigError
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -13,3 +17,14 @@ class Caller(msgspec.Struct, frozen=True):
     session: str = ""
     user: str = ""
     grants: frozenset[str] = frozenset()
+
+
+def read_grants(grants: object) -> frozenset[str]:
+    """What a run is granted. Raises ConfigError for anything but a collection of names."""
+    if (
+        isinstance(grants, str)
+        or not isinstance(grants, Collection)
+        or not all(isinstance(each, str) for each in grants)
+    ):
+        raise ConfigError(f"grants is {grants!r}; give a set of names.")
+    return frozenset(grants)

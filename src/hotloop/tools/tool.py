@@ -69,6 +69,10 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         except Exception as error:  # a type's own checks (__post_init__, pydantic) may raise anything
             return self._bind_again(arguments, error)
 
+    def bind_values(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The same for arguments that are decoded JSON."""
+        return self.bind(msgspec.json.encode(arguments).decode())
+
     def _bind_again(self, arguments: str, error: Exception) -> dict[str, Any]:
         """JSON Schema takes 3.0 for the integer 3, and blank text is no argument at all: only then bind once more."""
         try:

@@ -54,12 +54,30 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     reasoning_tokens: int | None = None
 
 
+class CallFacts(msgspec.Struct, frozen=True, gc=False):
+    """What came of one call; times in nanoseconds.
+
+    `head_start` is how long before the end of the reply it began, `waited_for` what had to end first, `saved` what it
+    did not take because the result was there already. `outcome` is as in `ToolFinished`, or "pending" for a call that
+    waits for a person, and "known" for one that had run before a pause.
+    """
+
+    call_id: str
+    name: str
+    outcome: str
+    head_start: int = 0
+    waited_for: str = ""
+    saved: int = 0
+
+
 class TurnFacts(msgspec.Struct):
     """What one reply of the model was; times in nanoseconds, None is unknown.
 
     `ttft` is the first token (text, reasoning or call fragment) minus the start of the request, `tpot` the time
     between the first and the last token over the tokens after the first. `buffered` tells that all tokens came in
-    one instant although a stream was asked for: something upstream held them back, and there is no TPOT.
+    one instant although a stream was asked for: something upstream held them back, and there is no TPOT. `burst` tells
+    the same of the calls: they came together with the end of the reply, so that no tool could begin early. `discarded`
+    is how many began early for a reply that came to nothing.
     """
 
     turn: int
@@ -73,6 +91,9 @@ class TurnFacts(msgspec.Struct):
     model: str | None = None
     tools: list[str] = []
     tools_ns: int = 0
+    calls: list[CallFacts] = []
+    burst: bool = False
+    discarded: int = 0
     server_ms: dict[str, float] = {}
 
 

@@ -1,0 +1,266 @@
+"""The course of one call: it waits for what it must, is guarded, found in the cache or worked for, and told.
+
+Everything that happens to it gets an owner in the ledger and an event for whoever streams the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotloop.budget import Deadline
+from hotloop.errors import ToolError, ToolRefused
+from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
+from hotloop.limit import Limit
+from hotloop.tools import guard
+from hotloop.tools.cache import Flight, Key, ResultCache
+from hotloop.tools.cutting import cut
+from hotloop.tools.execution import FOREVER, Execution, Ready
+from hotloop.tools.graph import resources
+from hotloop.tools.job import Job, Run
+from hotloop.tools.references import resolve, value_of
+from hotloop.tools.rest import READ_RESULT, read_rest
+from hotloop.tools.result import ToolResult, failed
+from hotloop.tools.tool import Tool, arguments_key
+from hotloop.trace.ledger import Kind
+from hotloop.units import NS_PER_S, ms
+
+if TYPE_CHECKING:
+    from hotloop.tools.executor import Executor
+
+
+class Course:
+    """Takes the jobs of one reply on their course. `last_end` is when the last of them ended."""
+
+    __slots__ = ("_executor", "_firsts", "_loop", "_places", "_run", "last_end")
+
+    def __init__(self, executor: Executor, run: Run) -> None:
+        self._executor = executor
+        self._run = run
+        self._loop = asyncio.get_running_loop()
+        self._places: asyncio.Semaphore | None = None
+        self._firsts: dict[tuple[str, bytes], Job] | None = None
+        self.last_end = 0
+
+    def expect(self, *, crowded: bool, repeated: bool) -> None:
+        """More calls come than there are places, or several of one tool."""
+        if crowded and self._places is None:
+            self._places = asyncio.Semaphore(self._executor.policy.max_parallel)
+        if repeated and self._firsts is None:
+            self._firsts = {}
+
+    async def take(self, job: Job) -> None:
+        """Take this job to its result, or to where a person must decide."""
+        try:
+            if job.edges and not await self._wait(job):
+                return None
+            if job.name == READ_RESULT and job.ready is None and not job.fault:
+                rest = read_rest(self._run.conversation, job.text, self._executor.max_result)
+                return self._end(job, rest, "cache", "error" if rest.failed else "ok")
+            try:
+                ready, arguments = self._bound(job)
+                if self._executor.guarded and not await self._guard(job, ready.tool, arguments):
+                    return None
+                if (permits := self._run.permits) is not None and not ready.tool.read_only:
+                    await permits.begin(job.call_id, job.name)
+            except ToolError as error:
+                return self._end(job, failed(str(error)), "guard", job.outcome or "error")
+            await self._answer(job, ready, arguments)
+            if permits is not None and job.result is not None:
+                await permits.record(job.call_id, job.result)
+        finally:
+            if job.done is not None:
+                job.done.set()
+
+    async def _wait(self, job: Job) -> bool:
+        """Wait for the jobs that come first; False if one of them waits for a person."""
+        first = [(other, why) for other, why in job.edges if other.result is None]
+        if first:
+            names = (f"{other.name} ({why})" if why else other.name for other, why in first)
+            job.waited_for = ", ".join(dict.fromkeys(names))
+            for other, _ in first:
+                await other.ended()
+            self._waited(job, f"for {job.waited_for}")
+        return all(other.result is not None for other, _ in job.edges)
+
+    def _bound(self, job: Job) -> tuple[Ready, dict[str, Any]]:
+        """The tool and its arguments; of a step with earlier results in their places. Raises ToolError."""
+        if job.fault or job.ready is None:
+            raise ToolError(job.fault)
+        if job.arguments is None:
+            assert job.step is not None  # any other call has its arguments from the start
+            known = {other.step.id: self._value(other) for other in job.needs if other.step is not None}
+            job.arguments = job.ready.tool.bind_values(resolve(job.step.arguments, known))
+        return job.ready, job.arguments
+
+    def _value(self, job: Job) -> Any:
+        """A step's result for another step: whole, even if the model reads only a part of it."""
+        assert job.result is not None
+        if job.result.failed:
+            return ToolError(job.result.failed)
+        return value_of(self._run.conversation.kept.get(job.call_id, job.result.content))
+
+    async def _guard(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> bool:
+        """Whether the call may run now; raises ToolRefused if it never may."""
+        try:
+            guard.check(tool, arguments, self._run.caller.grants)
+            by = await self._approval(job, arguments) if guard.needs_approval(tool, arguments) else None
+        except ToolRefused as error:
+            job.outcome = "refused"
+            self._audit(job, "refused", str(error))
+            raise
+        if job.pending is not None:
+            self._audit(job, "pending")
+            self._run.emit([ApprovalNeeded(job.call_id, job.name, job.pending.arguments, job.pending.digest)])
+            return False
+        self._audit(job, "allowed" if by is None else "approved", by=by or "")
+        now = self._run.ledger.clock()
+        self._run.ledger.add("guard" if by is None else "approval", job.since, now, job.lane, job.name)
+        job.since = now
+        return True
+
+    async def _approval(self, job: Job, arguments: dict[str, Any]) -> str:
+        """Who approved the call; notes it as pending if nobody has decided yet. Raises ToolRefused."""
+        from hotloop.tools.approvals import PendingCall, digest_of
+
+        permits, text = self._run.permits, arguments_key(arguments).decode()
+        digest = digest_of(self._run.caller.run, job.call_id, job.name, text)
+        call = PendingCall(job.call_id, job.name, text, digest)
+        decision = permits.decision(call) if permits is not None else None
+        if decision is None or permits is None:
+            job.pending = call
+            return ""
+        if not decision.approved:
+            because = f": {decision.reason}" if decision.reason else ""
+            raise ToolRefused(f"A person refused this call of {job.name}{because}. Do not try it again.")
+        await permits.claim(call)
+        return decision.by
+
+    async def _answer(self, job: Job, ready: Ready, arguments: dict[str, Any]) -> None:
+        """Get the result of a call that is allowed: it is known already, or it is worked for."""
+        if ready.shares:
+            return await self._shared(job, ready, arguments)
+        if self._firsts is not None and ready.tool.read_only and not job.edges:
+            first = self._firsts.setdefault((job.name, arguments_key(arguments)), job)
+            if first is not job:
+                return await self._join(job, first)
+        await self._work(job, ready, arguments, self._run.deadline)
+        return None
+
+    async def _join(self, job: Job, first: Job) -> None:
+        """Take the result of an identical call of the same reply."""
+        await first.ended()
+        assert first.result is not None  # it waits for nobody, so it has one
+        job.saved = self._run.ledger.clock() - first.started
+        self._end(job, first.result, "wait", "error" if first.result.failed else "joined")
+
+    async def _shared(self, job: Job, ready: Ready, arguments: dict[str, Any]) -> None:
+        """The result from the cache, of an identical call in flight anywhere, or of a flight that others may join."""
+        cache, key = self._executor.place(ready, arguments, self._run)
+        if ready.ttl and (kept := cache.get(key)) is not None:
+            job.saved = kept.took
+            self._end(job, ToolResult(kept.content), "cache", "cached")
+        elif (flight := cache.flight(key)) is not None:
+            result = await self._ride(job, flight)
+            job.saved = self._run.ledger.clock() - flight.started
+            self._end(job, result, "wait", "error" if result.failed else "joined")
+        else:
+            await self._lead(job, ready, arguments, cache, key)
+
+    async def _lead(self, job: Job, ready: Ready, arguments: dict[str, Any], cache: ResultCache, key: Key) -> None:
+        """Work for everybody who asks for the same meanwhile."""
+        reads = tuple(each.text for each in resources(ready.tool.reads, arguments))
+        flight = cache.fly(key, self._work(job, ready, arguments, FOREVER), ready.ttl, reads)
+        try:
+            result = await self._ride(job, flight)
+        finally:
+            job.left = True  # the flight may go on for others, but no longer for this run
+        if job.result is None:
+            self._end(job, result, "tool", "error")
+
+    async def _ride(self, job: Job, flight: Flight) -> ToolResult:
+        """The flight's result, or a failure when the run has no more time for it."""
+        left = self._run.deadline.for_tools_ns(self._run.ledger.clock())
+        if left is None:
+            return await flight.wait()
+        try:
+            with Limit(left / NS_PER_S, self._loop):
+                return await flight.wait()
+        except TimeoutError:
+            return failed(f"{job.name} did not finish within {left / NS_PER_S:g} s.", retryable=True)
+
+    async def _work(self, job: Job, ready: Ready, arguments: dict[str, Any], deadline: Deadline) -> ToolResult:
+        """Run the tool once there is a free place for it."""
+        ledger, places = self._run.ledger, self._places
+        if places is not None:
+            if places.locked():
+                await places.acquire()
+                self._waited(job, "for a free place")
+            else:
+                await places.acquire()
+        try:
+            job.started = start = ledger.clock()
+            ledger.add("overhead", job.since, start, job.lane)
+            if self._run.deadline.answer_now(start):
+                result = failed(f"{job.name} was not started: there is only time left to answer.")
+                self._end(job, result, "guard", "error")
+                return result
+            self._run.emit([ToolStarted(job.call_id, job.name, job.text, ready.tool.status_text(arguments))])
+            result = await Execution(ready, arguments, job.call_id, ledger.clock, self._run.emit, deadline).run()
+        except BaseException:
+            self._stopped(job)
+            raise
+        finally:
+            if places is not None:
+                places.release()
+            if ready.stales:
+                self._executor.invalidate(ready.tool, arguments)
+        if not job.left:
+            self._end(job, result, "tool", "error" if result.failed else "fallback" if result.fallback else "ok")
+        return result
+
+    def _waited(self, job: Job, note: str) -> None:
+        now = self._run.ledger.clock()
+        self._run.ledger.add("wait", job.since, now, job.lane, job.name, note)
+        job.since = now
+
+    def _stopped(self, job: Job) -> None:
+        """A tool at work was stopped, with its run or with a reply that turned out unsafe."""
+        if job.left:
+            return
+        now = self._run.ledger.clock()
+        job.outcome = "discarded" if job.early else "cancelled"
+        self._add("tool", job.started or job.since, now, job)
+        if job.early:
+            self._run.emit([ToolFinished(job.call_id, job.name, "", "discarded", ms(now - job.started))])
+
+    def _end(self, job: Job, full: ToolResult, kind: Kind, outcome: str) -> None:
+        """The one end of every job that has a result: cut to its bound, in the ledger, told."""
+        start, now = job.started or job.since, self._run.ledger.clock()
+        job.result, job.outcome = self._cut(job, full), outcome
+        self._add(kind, start, now, job)
+        self._run.emit([ToolFinished(job.call_id, job.name, job.result.content, outcome, ms(now - start))])
+        if self._executor.audit is not None:
+            self._executor.audit.outcome(self._run.caller, job.name, job.call_id, outcome, ms(now - start))
+
+    def _cut(self, job: Job, full: ToolResult) -> ToolResult:
+        limit = job.ready.max_result if job.ready is not None else self._executor.max_result
+        if len(full.content) <= limit:
+            return full
+        self._run.conversation.keep(job.call_id, full.content)
+        rest = self._executor.rest.format(job.call_id)
+        return msgspec.structs.replace(full, content=cut(full.content, limit, rest))
+
+    def _add(self, kind: Kind, start: int, end: int, job: Job) -> None:
+        note = "" if job.outcome == "ok" else "failed" if job.outcome == "error" and kind == "tool" else job.outcome
+        self._run.ledger.add(kind, start, end, job.lane, job.name, note)
+        if end > self.last_end:
+            self.last_end = end
+
+    def _audit(self, job: Job, decision: str, reason: str = "", by: str = "") -> None:
+        audit = self._executor.audit
+        if audit is not None and job.ready is not None:
+            secrets, arguments = job.ready.tool.secrets, job.arguments or {}
+            audit.decision(self._run.caller, job.name, job.call_id, arguments, secrets, decision, reason, by)

@@ -1,0 +1,92 @@
+"""One call on its way, from the moment it is sealed until it has a result."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotloop.budget import Deadline
+from hotloop.context.conversation import Conversation
+from hotloop.models.transport import Emit
+from hotloop.tools.caller import Caller
+from hotloop.tools.execution import Ready
+from hotloop.tools.permits import Permits
+from hotloop.tools.plan import Step
+from hotloop.tools.result import ToolResult
+from hotloop.trace.ledger import Ledger
+
+if TYPE_CHECKING:
+    from hotloop.tools.approvals import PendingCall
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The run that calls belong to; with `permits` it goes on after a pause."""
+
+    ledger: Ledger
+    emit: Emit
+    deadline: Deadline
+    caller: Caller
+    conversation: Conversation
+    permits: Permits | None = None
+
+
+class Job:
+    """One call of a reply, or one `step` of a plan; `text` are its arguments as the model wrote them.
+
+    Until it may run, `fault` says why it never can, `needs` are the steps whose results it takes, `edges` all jobs that
+    it waits for, and why. Afterwards it has a
+    `result`, or none because a person must decide (`pending`), about it or about a call that it waits for. `early` jobs
+    began before the reply was complete; one that has `left` no longer waits for what it began. Times are nanoseconds.
+    """
+
+    __slots__ = (
+        "arguments",
+        "call_id",
+        "done",
+        "early",
+        "edges",
+        "fault",
+        "lane",
+        "left",
+        "name",
+        "needs",
+        "outcome",
+        "pending",
+        "ready",
+        "result",
+        "saved",
+        "since",
+        "started",
+        "step",
+        "task",
+        "text",
+        "waited_for",
+    )
+
+    def __init__(self, call_id: str, name: str, text: str, ready: Ready | None, lane: int, since: int) -> None:
+        self.call_id = call_id
+        self.name = name
+        self.text = text
+        self.ready = ready
+        self.lane = lane
+        self.since = since
+        self.started = self.saved = 0
+        self.arguments: dict[str, Any] | None = None
+        self.step: Step | None = None
+        self.fault = self.outcome = self.waited_for = ""
+        self.early = self.left = False
+        self.needs: list[Job] = []
+        self.edges: list[tuple[Job, str]] = []
+        self.done: asyncio.Event | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.pending: PendingCall | None = None
+        self.result: ToolResult | None = None
+
+    async def ended(self) -> None:
+        """Wait until it has been taken to its end."""
+        if self.result is None:
+            if self.done is None:
+                self.done = asyncio.Event()
+            await self.done.wait()

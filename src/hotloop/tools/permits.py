@@ -1,0 +1,63 @@
+"""What a run that was paused may do: what people decided, what has run already, and what it does now, kept at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hotloop.errors import ToolRefused
+from hotloop.tools.result import ToolResult
+
+if TYPE_CHECKING:
+    from hotloop.tools.approvals import ApprovalStore, Decision, PausedRun, PendingCall
+
+UNKNOWN = "{} was begun before, in a process that ended, and whether it took effect is not known. It is not run again."
+
+
+@asynccontextmanager
+async def held(store: ApprovalStore, run_id: str) -> AsyncIterator[None]:
+    """Nobody else resumes this run meanwhile. Raises RunError if somebody does, ConfigError if it does not wait."""
+    lease = store.lease(run_id)
+    await asyncio.to_thread(lease.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(lease.__exit__, None, None, None)
+
+
+class Permits:
+    """The decisions about one paused run, and its journal: what it begins and what came of it outlives the process."""
+
+    def __init__(self, store: ApprovalStore, paused: PausedRun) -> None:
+        self._store = store
+        self._run_id = paused.run_id
+        self._agent = paused.agent
+        self._slots = {slot.call.call_id: slot for slot in paused.calls}
+
+    def decision(self, call: PendingCall) -> Decision | None:
+        """What a person said about exactly this call; None if nobody did."""
+        slot = self._slots.get(call.call_id)
+        return slot.decision if slot is not None and slot.call.digest == call.digest else None
+
+    async def claim(self, call: PendingCall) -> None:
+        """Use up the approval of a call; raises ToolRefused if it was used before."""
+        if not await asyncio.to_thread(self._store.claim, self._run_id, call.call_id, call.digest):
+            raise ToolRefused(UNKNOWN.format(call.name))
+
+    async def begin(self, call_id: str, name: str) -> None:
+        """Note that a call with effects begins, unless it was claimed; raises ToolRefused if it had begun before."""
+        if call_id not in self._slots and not await asyncio.to_thread(self._store.begin, self._run_id, call_id):
+            raise ToolRefused(UNKNOWN.format(name))
+
+    async def record(self, call_id: str, result: ToolResult) -> None:
+        """Keep the result of a call."""
+        await asyncio.to_thread(self._store.record, self._run_id, call_id, msgspec.json.encode(result))
+
+    async def checkpoint(self, state: bytes) -> None:
+        """Keep how far the run has come, so that after a crash it goes on from here."""
+        self._slots = {}
+        await asyncio.to_thread(self._store.pause, self._run_id, self._agent, state, [])

@@ -1,0 +1,48 @@
+"""What the model reads of a call, and in which words it is told that one failed."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from hotloop.errors import ToolError
+from hotloop.tools.tool import Tool
+
+_log = logging.getLogger("hotloop.tools")
+
+
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
+    """What the model reads of a call; `failed` is the error's text, "" if there was none.
+
+    `retryable` tells that the same call may yet succeed: a tool that says by a ToolError why it could not, could not.
+    `fallback` tells that something stood in for the tool, whose time was over.
+    """
+
+    content: str
+    failed: str = ""
+    retryable: bool = False
+    fallback: bool = False
+
+
+def failed(reason: str, retryable: bool = False) -> ToolResult:
+    """The result of a call that failed for this reason."""
+    return ToolResult(msgspec.json.encode({"error": reason}).decode(), reason, retryable)
+
+
+def failure(tool: Tool, error: Exception) -> ToolResult:
+    """What the model is told of a tool's failure; one that the tool did not foresee is logged too."""
+    words = _words(error)
+    if isinstance(error, ToolError):
+        return failed(words or f"{tool.name} failed.", error.retryable)
+    reason = f"{tool.name} failed: {type(error).__name__}{words and f': {words}'}"
+    _log.warning("The tool %s", reason, exc_info=error)
+    return failed(reason, retryable=True)
+
+
+def _words(error: Exception) -> str:
+    """The error's text as far as it has one and UTF-8 can carry it: file names, for one, may have odd bytes."""
+    try:
+        return str(error).encode(errors="backslashreplace").decode()
+    except Exception:
+        return ""

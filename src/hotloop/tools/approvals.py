@@ -1,0 +1,325 @@
+"""Where paused runs wait for a person: their state, the calls to decide about, what was decided and what was run.
+
+All of it is one SQLite file, and each method one transaction, on the disk when the method returns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from hotloop.errors import ConfigError, RunError
+
+_VERSION = 1
+_BUSY_SECONDS = 10.0
+_SCHEMA = (
+    "CREATE TABLE runs (run_id TEXT PRIMARY KEY, agent TEXT NOT NULL, paused_at REAL NOT NULL, state BLOB NOT NULL)",
+    """CREATE TABLE slots (
+        run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, name TEXT NOT NULL,
+        arguments TEXT NOT NULL, digest TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (run_id, call_id))""",
+    """CREATE TABLE decisions (
+        run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, digest TEXT NOT NULL,
+        approved INTEGER NOT NULL, decided_by TEXT NOT NULL, reason TEXT NOT NULL, decided_at REAL NOT NULL,
+        PRIMARY KEY (run_id, call_id, digest))""",
+    """CREATE TABLE executions (
+        run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, result BLOB,
+        PRIMARY KEY (run_id, call_id))""",
+    "CREATE TABLE leases (run_id TEXT PRIMARY KEY, pid INTEGER NOT NULL, since REAL NOT NULL)",
+    f"PRAGMA user_version = {_VERSION}",
+)
+_PAUSE = """
+    INSERT INTO runs (run_id, agent, paused_at, state) VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE
+    SET agent = excluded.agent, paused_at = excluded.paused_at, state = excluded.state"""
+_RUN = "SELECT agent, paused_at, state FROM runs WHERE run_id = ?"
+_SLOTS = """
+    SELECT call_id, name, arguments, digest, slots.reason,
+        approved, decided_by, decisions.reason, decided_at, executions.run_id IS NOT NULL
+    FROM slots LEFT JOIN decisions USING (run_id, call_id, digest) LEFT JOIN executions USING (run_id, call_id)
+    WHERE slots.run_id = ? ORDER BY slots.rowid"""
+_CLAIM = """
+    INSERT INTO executions (run_id, call_id)
+    SELECT run_id, call_id FROM slots JOIN decisions USING (run_id, call_id, digest)
+    WHERE run_id = ? AND call_id = ? AND digest = ? AND approved ON CONFLICT DO NOTHING"""
+_BEGIN = "INSERT INTO executions (run_id, call_id) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_RECORD = """
+    INSERT INTO executions (run_id, call_id, result) VALUES (?, ?, ?) ON CONFLICT (run_id, call_id) DO UPDATE
+    SET result = excluded.result WHERE result IS NULL"""
+_RESULTS = "SELECT call_id, result FROM executions WHERE run_id = ? AND result IS NOT NULL ORDER BY rowid"
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: f"Another process has kept it busy for {_BUSY_SECONDS:.0f} s; try again",
+    sqlite3.SQLITE_NOTADB: "Give another path, or move that file away",
+    sqlite3.SQLITE_FULL: "Make room on its disk",
+}
+_creating = threading.Lock()
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call that a person is asked about.
+
+    `arguments` is JSON text, `digest` what `digest_of` makes of the call, `reason` why a decision is needed.
+    """
+
+    call_id: str
+    name: str
+    arguments: str
+    digest: str
+    reason: str = ""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a person said, who and why ("" where they did not say), and when, in Unix seconds."""
+
+    approved: bool
+    by: str
+    reason: str
+    at: float
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A pending call with its decision, None until there is one.
+
+    A slot that is `claimed` was begun or has a result, and can never be claimed again. Without a result, the process
+    that began it is still at it or died, and then nobody knows what came of it.
+    """
+
+    call: PendingCall
+    decision: Decision | None
+    claimed: bool
+
+
+class PausedRun(msgspec.Struct, frozen=True):
+    """A run that waits: what it needs to go on (`state`), since when (Unix seconds), and the calls it waits for."""
+
+    run_id: str
+    agent: str
+    paused_at: float
+    state: bytes
+    calls: list[Slot]
+
+
+def digest_of(run_id: str, call_id: str, name: str, arguments: str) -> str:
+    """What an approval is bound to: a SHA-256, as hex, of exactly this call of this run with these arguments."""
+    return hashlib.sha256(msgspec.json.encode([run_id, call_id, name, arguments])).hexdigest()
+
+
+def approvals_path() -> Path:
+    """The file that is used when none is named: hotloop/approvals.db in $XDG_STATE_HOME or ~/.local/state."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "hotloop" / "approvals.db"
+
+
+class ApprovalStore:
+    """The paused runs in the file at `path`, for any number of threads and processes; made when it is first used.
+
+    Every method raises ConfigError when the file cannot be used, and, if it takes a run, when that run is not in it.
+    Nothing goes by itself: a run stays until `finish`.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.path = (Path(path).expanduser() if path else approvals_path()).absolute()
+
+    def pause(self, run_id: str, agent: str, state: bytes, calls: Sequence[PendingCall]) -> None:
+        """Keep a run with the calls that it waits for, instead of what was kept of its state and its calls before.
+
+        Decisions about the same calls with the same arguments stay, and so does all that was begun and recorded.
+        Raises ConfigError if two calls have the same id.
+        """
+        if len({call.call_id for call in calls}) < len(calls):
+            raise ConfigError(f"Run {run_id} cannot wait for two calls with the same id; give each its own")
+        with self._transaction() as db:
+            db.execute(_PAUSE, (run_id, agent, time.time(), state))
+            db.execute("DELETE FROM slots WHERE run_id = ?", (run_id,))
+            rows = [(run_id, *msgspec.structs.astuple(call)) for call in calls]
+            db.executemany("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def load(self, run_id: str) -> PausedRun:
+        """The run as it was paused, with what was decided since."""
+        with self._transaction(run_id) as db:
+            return _paused_run(db, run_id)
+
+    def runs(self) -> list[PausedRun]:
+        """All runs that wait, oldest first."""
+        with self._transaction() as db:
+            rows = db.execute("SELECT run_id FROM runs ORDER BY paused_at, rowid").fetchall()
+            return [_paused_run(db, run_id) for (run_id,) in rows]
+
+    def decide(self, run_id: str, call_id: str, digest: str, approved: bool, by: str = "", reason: str = "") -> None:
+        """Keep what a person said about a call; saying the same again changes nothing.
+
+        Raises ConfigError when `digest` is not the call's, so that the person has seen other arguments, when the
+        opposite was decided before, and when the call has been run.
+        """
+        with self._transaction(run_id) as db:
+            slot = _slot(db, run_id, call_id)
+            if slot.call.digest != digest:
+                raise ConfigError(f"Call {call_id} is not what was shown; look at its arguments again and then decide")
+            if slot.claimed:
+                raise ConfigError(f"Call {call_id} has been run already; there is nothing left to decide")
+            if slot.decision is None:
+                row = (run_id, call_id, digest, approved, by, reason, time.time())
+                db.execute("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            elif slot.decision.approved != approved:
+                said = "approved" if slot.decision.approved else "refused"
+                who = f" by {slot.decision.by}" if slot.decision.by else ""
+                raise ConfigError(f"Call {call_id} was {said} already{who}, and that is final")
+
+    def claim(self, run_id: str, call_id: str, digest: str) -> bool:
+        """Use up the approval of a call: True means that the caller, and nobody else ever, may run it now.
+
+        False: it was claimed before, refused or not decided, or the approval is not for the call with this digest.
+        """
+        with self._transaction(run_id) as db:
+            return db.execute(_CLAIM, (run_id, call_id, digest)).rowcount == 1
+
+    def begin(self, run_id: str, call_id: str) -> bool:
+        """Note that a call that needs no approval is about to run; False if that was noted before.
+
+        Raises ConfigError for a call that a person must decide about: that takes `claim`.
+        """
+        with self._transaction(run_id) as db:
+            if any(slot.call.call_id == call_id for slot in _slots(db, run_id)):
+                raise ConfigError(f"Call {call_id} needs an approval; claim it with its digest")
+            return db.execute(_BEGIN, (run_id, call_id)).rowcount == 1
+
+    def record(self, run_id: str, call_id: str, result: bytes) -> None:
+        """Keep the result of a call, begun before or not; the first one stays."""
+        with self._transaction(run_id) as db:
+            db.execute(_RECORD, (run_id, call_id, result))
+
+    def results(self, run_id: str) -> dict[str, bytes]:
+        """The results that were recorded, by call id."""
+        with self._transaction(run_id) as db:
+            return dict(db.execute(_RESULTS, (run_id,)).fetchall())
+
+    def finish(self, run_id: str) -> None:
+        """Forget a run that has ended or is given up; call it within the run's lease."""
+        with self._transaction(run_id) as db:
+            db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+
+    @contextmanager
+    def lease(self, run_id: str) -> Iterator[None]:
+        """Hold a run while resuming it; whoever else asks meanwhile, in any thread or process, gets a RunError at once.
+
+        It is free again at the end of the block, or when the process ends in whatever way.
+        """
+        path = self.path.with_name(f"{self.path.name}-{_short_hash(run_id)}.lease")
+        with ExitStack() as held:
+            # Only within transactions, thus one at a time, are lease files made, tried and removed: nobody comes to
+            # hold a file that another has just removed.
+            with self._transaction(run_id) as db:
+                lock = held.enter_context(_open_lease(path))
+                if not _locks(lock):
+                    raise RunError(_lessee(db, run_id))
+                db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (run_id, os.getpid(), time.time()))
+            try:
+                yield
+            finally:
+                with self._transaction() as db:
+                    db.execute("DELETE FROM leases WHERE run_id = ?", (run_id,))
+                    lock.close()
+                    path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _transaction(self, run_id: str | None = None) -> Iterator[sqlite3.Connection]:
+        """The write lock on the file, and on this run, which must be there; committed at the end, or rolled back."""
+        try:
+            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            _create(self.path)
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
+                db.execute("PRAGMA synchronous = EXTRA")  # FULL may lose the last commit when the power goes
+                db.execute("PRAGMA foreign_keys = ON")
+                db.execute("BEGIN IMMEDIATE")
+                with db:
+                    self._prepare(db)
+                    if run_id is not None:
+                        self._require(db, run_id)
+                    yield db
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{error.object!r} is no text that can be kept: it is not valid Unicode") from error
+        except OSError as error:
+            raise self._unusable(error.strerror or str(error)) from error
+        except sqlite3.Error as error:
+            raise self._unusable(str(error), getattr(error, "sqlite_errorcode", 0)) from error
+
+    def _unusable(self, reason: str, code: int = 0) -> ConfigError:
+        advice = _ADVICE.get(code, "Give a path where you may write")
+        return ConfigError(f"The paused runs cannot be kept in {self.path}: {reason}. {advice}.")
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """The tables, in a file that is new; one that is not ours, or of a newer hotloop, is left as it is."""
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == _VERSION:
+            return
+        if version > _VERSION:
+            raise ConfigError(f"{self.path} was written by a newer hotloop (layout {version}); update this one")
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise ConfigError(f"{self.path} is the database of another program; give another path")
+        for statement in _SCHEMA:
+            db.execute(statement)
+
+    def _require(self, db: sqlite3.Connection, run_id: str) -> None:
+        if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
+            raise ConfigError(f"No run {run_id!r} waits in {self.path}: it has ended, was given up, or never paused")
+
+
+def _create(path: Path) -> None:
+    """An empty file that only its owner may read, unless there is one."""
+    # One at a time: closing a file drops the locks that SQLite holds on it for other threads of this process.
+    with _creating, suppress(FileExistsError):
+        path.touch(0o600, exist_ok=False)
+
+
+def _paused_run(db: sqlite3.Connection, run_id: str) -> PausedRun:
+    agent, paused_at, state = db.execute(_RUN, (run_id,)).fetchone()
+    return PausedRun(run_id, agent, paused_at, state, _slots(db, run_id))
+
+
+def _slots(db: sqlite3.Connection, run_id: str) -> list[Slot]:
+    slots = []
+    for *call, approved, by, reason, at, claimed in db.execute(_SLOTS, (run_id,)):
+        decision = None if approved is None else Decision(bool(approved), by, reason, at)
+        slots.append(Slot(PendingCall(*call), decision, bool(claimed)))
+    return slots
+
+
+def _slot(db: sqlite3.Connection, run_id: str, call_id: str) -> Slot:
+    slots = {slot.call.call_id: slot for slot in _slots(db, run_id)}
+    if call_id not in slots:
+        raise ConfigError(f"Run {run_id} waits for no call {call_id!r}; it waits for {', '.join(slots) or 'none'}")
+    return slots[call_id]
+
+
+def _short_hash(run_id: str) -> str:
+    return hashlib.sha256(run_id.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _open_lease(path: Path) -> closing[sqlite3.Connection]:
+    # A lock of SQLite's: unlike flock it is not inherited by children, who may outlive this process.
+    _create(path)
+    return closing(sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False))
+
+
+def _locks(lease: sqlite3.Connection) -> bool:
+    try:
+        lease.execute("PRAGMA journal_mode = MEMORY")
+        lease.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
+
+
+def _lessee(db: sqlite3.Connection, run_id: str) -> str:
+    pid, since = db.execute("SELECT pid, since FROM leases WHERE run_id = ?", (run_id,)).fetchone()
+    when = datetime.fromtimestamp(since).astimezone()
+    return f"Run {run_id} is being resumed by process {pid} since {when:%Y-%m-%d %H:%M:%S}; wait for it, or stop it"

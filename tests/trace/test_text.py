@@ -194,4 +194,5 @@ def test_the_table_has_stage_acceptable_actual_verdict_and_share():
 
 def test_printing_a_trace_shows_timeline_and_budget():
     trace = run(TWO_TOOLS)
-    assert str(trace) == f"{timeline(trace)}\n\n{budget_table(trace)}"
+    told = "tools: 20 ms of 60 ms beside something else"
+    assert str(trace) == f"{timeline(trace)}\n{told}\n\n{budget_table(trace)}"

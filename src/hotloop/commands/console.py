@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from hotloop.trace.text import budget_table, timeline
+from hotloop.trace.text import budget_table, timeline, tools_line
 from hotloop.trace.trace import Trace
 
 _WIDEST = 100  # columns: longer bars say no more
@@ -37,6 +37,8 @@ def show_trace(console: Console, trace: Trace) -> None:
     """Timeline and budget of a run."""
     console.print()
     console.print(_coloured(timeline(trace, min(console.width, _WIDEST)), _TIMELINE_COLOURS), soft_wrap=True)
+    if told := tools_line(trace):
+        console.print(told, soft_wrap=True, style="dim")
     console.print()
     console.print(_coloured(budget_table(trace), _BUDGET_COLOURS), soft_wrap=True)
 

@@ -49,6 +49,7 @@ class Batch:
     """
 
     __slots__ = (
+        "_again",
         "_answers",
         "_course",
         "_executor",
@@ -71,6 +72,7 @@ class Batch:
         self._answers: list[_Group] = []
         self._jobs: list[Job] = []  # in the order in which the model wrote them
         self._sealed = self._heard_at = self._since = self.discarded = 0
+        self._again = False  # an earlier process heard this reply
         self.ids: list[str] = []
         self.pending: list[PendingCall] = []
 
@@ -104,6 +106,7 @@ class Batch:
         self._since = self._run.ledger.at
         self._answers = [self._complete(call, *ids[place : place + 1]) for place, call in enumerate(calls)]
         self.ids = [group.call_id for group in self._answers]
+        self._again = bool(ids)
         if known:
             for job in self._jobs:
                 job.result = known.get(job.call_id)
@@ -139,13 +142,14 @@ class Batch:
                 max(reply_end - job.started, 0) if job.early and job.started else 0,
                 job.waited_for,
                 job.saved,
+                job.missed,
             )
             for job in self._jobs
         ]
 
     def burst(self, reply_end: int) -> bool:
         """Whether the calls came all at once with the end of the reply, so that none could begin early."""
-        return not self._heard_at or reply_end - self._heard_at < _BURST
+        return not self._again and (not self._heard_at or reply_end - self._heard_at < _BURST)
 
     def _open(self, call: Call, call_id: str = "") -> _Group:
         """The group of a call that is complete, its jobs not begun."""

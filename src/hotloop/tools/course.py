@@ -20,10 +20,11 @@ from hotloop.tools.cutting import cut
 from hotloop.tools.execution import FOREVER, Execution, Ready
 from hotloop.tools.graph import resources
 from hotloop.tools.job import Job, Run
+from hotloop.tools.permits import Permits
 from hotloop.tools.references import resolve, value_of
 from hotloop.tools.rest import READ_RESULT, read_rest
 from hotloop.tools.result import ToolResult, failed
-from hotloop.tools.tool import Tool, arguments_key
+from hotloop.tools.tool import Tool, arguments_key, canonical
 from hotloop.trace.ledger import Kind
 from hotloop.units import NS_PER_S, ms
 
@@ -69,10 +70,17 @@ class Course:
                 return self._end(job, failed(str(error)), "guard", job.outcome or "error")
             await self._answer(job, ready, arguments)
             if permits is not None and job.result is not None:
-                await permits.record(job.call_id, job.result)
+                await self._record(job, permits, job.result)
         finally:
             if job.done is not None:
                 job.done.set()
+
+    async def _record(self, job: Job, permits: Permits, result: ToolResult) -> None:
+        ledger = self._run.ledger
+        since = ledger.clock()
+        await permits.record(job.call_id, result)
+        self.last_end = ledger.clock()
+        ledger.add("approval", since, self.last_end, job.lane, job.name, "recorded")
 
     async def _wait(self, job: Job) -> bool:
         """Wait for the jobs that come first; False if one of them waits for a person."""
@@ -92,7 +100,8 @@ class Course:
         if job.arguments is None:
             assert job.step is not None  # any other call has its arguments from the start
             known = {other.step.id: self._value(other) for other in job.needs if other.step is not None}
-            job.arguments = job.ready.tool.bind_values(resolve(job.step.arguments, known))
+            job.text = msgspec.json.encode(resolve(job.step.arguments, known)).decode()
+            job.arguments = job.ready.tool.bind(job.text)
         return job.ready, job.arguments
 
     def _value(self, job: Job) -> Any:
@@ -106,7 +115,7 @@ class Course:
         """Whether the call may run now; raises ToolRefused if it never may."""
         try:
             guard.check(tool, arguments, self._run.caller.grants)
-            by = await self._approval(job, arguments) if guard.needs_approval(tool, arguments) else None
+            by = await self._approval(job) if guard.needs_approval(tool, arguments) else None
         except ToolRefused as error:
             job.outcome = "refused"
             self._audit(job, "refused", str(error))
@@ -121,11 +130,11 @@ class Course:
         job.since = now
         return True
 
-    async def _approval(self, job: Job, arguments: dict[str, Any]) -> str:
+    async def _approval(self, job: Job) -> str:
         """Who approved the call; notes it as pending if nobody has decided yet. Raises ToolRefused."""
         from hotloop.tools.approvals import PendingCall, digest_of
 
-        permits, text = self._run.permits, arguments_key(arguments).decode()
+        permits, text = self._run.permits, canonical(job.text)
         digest = digest_of(self._run.caller.run, job.call_id, job.name, text)
         call = PendingCall(job.call_id, job.name, text, digest)
         decision = permits.decision(call) if permits is not None else None
@@ -167,6 +176,7 @@ class Course:
             job.saved = self._run.ledger.clock() - flight.started
             self._end(job, result, "wait", "error" if result.failed else "joined")
         else:
+            job.missed = bool(ready.ttl)
             await self._lead(job, ready, arguments, cache, key)
 
     async def _lead(self, job: Job, ready: Ready, arguments: dict[str, Any], cache: ResultCache, key: Key) -> None:

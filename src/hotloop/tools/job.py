@@ -50,6 +50,7 @@ class Job:
         "fault",
         "lane",
         "left",
+        "missed",
         "name",
         "needs",
         "outcome",
@@ -76,7 +77,7 @@ class Job:
         self.arguments: dict[str, Any] | None = None
         self.step: Step | None = None
         self.fault = self.outcome = self.waited_for = ""
-        self.early = self.left = False
+        self.early = self.left = self.missed = False
         self.needs: list[Job] = []
         self.edges: list[tuple[Job, str]] = []
         self.done: asyncio.Event | None = None

@@ -69,10 +69,6 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         except Exception as error:  # a type's own checks (__post_init__, pydantic) may raise anything
             return self._bind_again(arguments, error)
 
-    def bind_values(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The same for arguments that are decoded JSON."""
-        return self.bind(msgspec.json.encode(arguments).decode())
-
     def _bind_again(self, arguments: str, error: Exception) -> dict[str, Any]:
         """JSON Schema takes 3.0 for the integer 3, and blank text is no argument at all: only then bind once more."""
         try:
@@ -102,6 +98,11 @@ _WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_whole_number)
 def arguments_key(arguments: Mapping[str, Any]) -> bytes:
     """Bound arguments as bytes that are the same for the same arguments, in whatever order they came."""
     return msgspec.json.encode(arguments, enc_hook=_encode_for_key, order="deterministic")
+
+
+def canonical(arguments: str) -> str:
+    """The model's arguments as text that is the same for the same JSON, in this process and in any other."""
+    return msgspec.json.encode(msgspec.json.decode(arguments.strip() or "{}"), order="deterministic").decode()
 
 
 def encode_result(value: Any) -> str:

@@ -58,8 +58,9 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     """What came of one call; times in nanoseconds.
 
     `head_start` is how long before the end of the reply it began, `waited_for` what had to end first, `saved` what it
-    did not take because the result was there already. `outcome` is as in `ToolFinished`, or "pending" for a call that
-    waits for a person, and "known" for one that had run before a pause.
+    did not take because the result was there already; `missed` tells that the cache was asked and had nothing.
+    `outcome` is as in `ToolFinished`, or "pending" for a call that waits for a person, and "known" for one that had run
+    before a pause.
     """
 
     call_id: str
@@ -68,6 +69,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     head_start: int = 0
     waited_for: str = ""
     saved: int = 0
+    missed: bool = False
 
 
 class TurnFacts(msgspec.Struct):

@@ -46,6 +46,28 @@ def timeline(trace: Trace, width: int = 88) -> str:
     return "\n".join(lines)
 
 
+def tools_line(trace: Trace) -> str:
+    """What was overlapped, begun early, waited for and saved, in a sentence; "" if there is nothing to say."""
+    tools, calls = trace.tools(), sum(len(facts.calls) for facts in trace.turns)
+    parts = [
+        (tools.overlapped_ms, f"{show_ms(tools.overlapped_ms)} of {show_ms(tools.work_ms)} beside something else"),
+        (tools.head_start_ms, f"{show_ms(tools.head_start_ms)} head start"),
+        (tools.burst and calls > 1, "no head start, for the calls came in one burst"),
+        (tools.waited_ms, f"{show_ms(tools.waited_ms)} waited{_waited_for(trace)}"),
+        (tools.hits, f"{tools.hits} from the cache"),
+        (tools.joins, f"{tools.joins} shared"),
+        (tools.saved_ms, f"{show_ms(tools.saved_ms)} saved"),
+        (tools.discarded, f"{tools.discarded} begun in vain"),
+    ]
+    told = [text for holds, text in parts if holds]
+    return f"tools: {', '.join(told)}" if told else ""
+
+
+def _waited_for(trace: Trace) -> str:
+    names = dict.fromkeys(call.waited_for for facts in trace.turns for call in facts.calls if call.waited_for)
+    return f" for {'; '.join(names)}" if names else ""
+
+
 def budget_table(trace: Trace) -> str:
     """Stage, acceptable, actual, verdict, share; with what no stage owns in the last line."""
     rows = [("stage", "acceptable", "actual", "verdict", "share"), *map(_cells, trace.budget())]

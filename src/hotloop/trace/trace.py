@@ -34,6 +34,28 @@ class BudgetRow(NamedTuple):
     share: float
 
 
+class ToolTimes(msgspec.Struct, frozen=True):
+    """What the executor made of a run's tools; times in milliseconds.
+
+    `work_ms` is what all tools took together, `overlapped_ms` what of it ran beside something else, `head_start_ms`
+    what began before its reply was complete, `waited_ms` how long calls waited for others or for a place, `saved_ms`
+    what was not worked for because the result was in the cache (`hits`, `misses`) or just being had (`joins`). `burst`
+    tells that all calls came together with the end of their reply, so that none could begin early; `discarded` calls
+    began for a reply that came to nothing.
+    """
+
+    work_ms: float = 0.0
+    overlapped_ms: float = 0.0
+    head_start_ms: float = 0.0
+    waited_ms: float = 0.0
+    saved_ms: float = 0.0
+    hits: int = 0
+    misses: int = 0
+    joins: int = 0
+    discarded: int = 0
+    burst: bool = False
+
+
 class Trace:
     """What one run was. `limits` are the budget's rows in nanoseconds; printing a trace shows timeline and budget."""
 
@@ -127,6 +149,25 @@ class Trace:
         actual = {row: sum(spent.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
         return [self._row(row, value, total) for row, value in (actual | {"total": total}).items()]
 
+    def tools(self) -> ToolTimes:
+        """What was overlapped, begun early, waited for and saved."""
+        calls = [call for facts in self.turns for call in facts.calls]
+        outcomes = [call.outcome for call in calls]
+        acted = [facts for facts in self.turns if facts.calls]
+        work = _length(self.stages, "tool")
+        return ToolTimes(
+            work_ms=ms(work),
+            overlapped_ms=ms(work - self._spent().get("tool", 0)),
+            head_start_ms=ms(sum(call.head_start for call in calls)),
+            waited_ms=ms(_length(self.stages, "wait", "for ")),
+            saved_ms=ms(sum(call.saved for call in calls)),
+            hits=outcomes.count("cached"),
+            misses=sum(call.missed for call in calls),
+            joins=outcomes.count("joined"),
+            discarded=sum(facts.discarded for facts in self.turns),
+            burst=bool(acted) and all(facts.burst for facts in acted),
+        )
+
     def _row(self, row: str, actual: int, total: int) -> BudgetRow:
         limit = self._limits.get(row)
         acceptable = None if limit is None else limit / NS_PER_MS
@@ -155,6 +196,7 @@ class Trace:
             "end_to_end_ms": self.end_to_end_ms,
             "unattributed_ms": self.unattributed_ms,
             "turns": [_turn_dict(facts) for facts in self.turns],
+            "tools": msgspec.structs.asdict(self.tools()),
             "stages": [self._stage_dict(stage, critical) for stage in self.stages],
             "critical_ms": self.critical_ms(),
             "budget": [row._asdict() for row in self.budget()],
@@ -173,9 +215,15 @@ class Trace:
         return shown | {key: value for key, value in (("name", stage.name), ("note", stage.note)) if value}
 
     def __str__(self) -> str:
-        from hotloop.trace.text import budget_table, timeline
+        from hotloop.trace.text import budget_table, timeline, tools_line
 
-        return f"{timeline(self)}\n\n{budget_table(self)}"
+        told = tools_line(self)
+        return "\n\n".join([timeline(self) + (f"\n{told}" if told else ""), budget_table(self)])
+
+
+def _length(stages: list[Stage], kind: str, note: str = "") -> int:
+    """All of this kind whose note begins so."""
+    return sum(each.end - each.start for each in stages if each.kind == kind and each.note.startswith(note))
 
 
 def _counts(facts: TurnFacts) -> tuple[int | None, ...]:
@@ -194,4 +242,7 @@ def _turn_dict(facts: TurnFacts) -> dict[str, Any]:
         value = shown.pop(key)
         shown[f"{key}_ms"] = None if value is None else ms(value)
     shown["tools_ms"] = ms(shown.pop("tools_ns"))
+    for call in shown["calls"]:
+        for key in ("head_start", "saved"):
+            call[f"{key}_ms"] = ms(call.pop(key))
     return shown  # type: ignore[no-any-return]

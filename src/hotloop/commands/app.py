@@ -16,7 +16,7 @@ Example: hotloop demo"""
 _EPILOGUE = """Exit codes: 0 held, 1 not held (over budget, failed requests), 2 not possible, 130 stopped by Ctrl-C.
 With --debug an unexpected error shows its traceback."""
 
-_COMMANDS = ("demo", "run", "sim", "probe")
+_COMMANDS = ("demo", "run", "sim", "probe", "audit")
 
 app = App(
     name="hotloop",

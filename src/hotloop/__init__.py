@@ -5,10 +5,11 @@ Besides the names here, `hotloop.errors` has every error and `hotloop.testing` w
 
 from msgspec import Meta
 
-from hotloop.agent import Agent, Result, Session
+from hotloop.agent import Agent, Result
 from hotloop.budget import Budget
-from hotloop.errors import ConfigError, HotloopError, ModelError, RunError, ToolError
+from hotloop.errors import ApprovalRequired, ConfigError, HotloopError, ModelError, RunError, ToolError
 from hotloop.events import (
+    ApprovalNeeded,
     CallOpened,
     CallSealed,
     Event,
@@ -17,22 +18,27 @@ from hotloop.events import (
     Reset,
     Retrying,
     RunFinished,
+    RunPaused,
     TextDelta,
     ToolFinished,
     ToolStarted,
     ToolStatus,
 )
 from hotloop.models.transport import Transport
+from hotloop.session import Session
 from hotloop.tools.define import tool
 from hotloop.tools.progress import report
 from hotloop.tools.tool import Tool
-from hotloop.trace.ledger import Stage, TurnFacts, Usage
-from hotloop.trace.trace import BudgetRow, Trace
+from hotloop.trace.ledger import CallFacts, Stage, TurnFacts, Usage
+from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 __all__ = [
     "Agent",
+    "ApprovalNeeded",
+    "ApprovalRequired",
     "Budget",
     "BudgetRow",
+    "CallFacts",
     "CallOpened",
     "CallSealed",
     "ConfigError",
@@ -47,6 +53,7 @@ __all__ = [
     "Retrying",
     "RunError",
     "RunFinished",
+    "RunPaused",
     "Session",
     "Stage",
     "TextDelta",
@@ -55,6 +62,7 @@ __all__ = [
     "ToolFinished",
     "ToolStarted",
     "ToolStatus",
+    "ToolTimes",
     "Trace",
     "Transport",
     "TurnFacts",

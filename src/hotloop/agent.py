@@ -8,10 +8,9 @@ import os
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -20,9 +19,8 @@ from hotloop.budget import Budget, Deadline
 from hotloop.config.options import check_options
 from hotloop.config.spec import AgentSpec, agent_arguments, load_spec
 from hotloop.context.conversation import Conversation
-from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
-from hotloop.events import Event, RunFinished
+from hotloop.events import Event
 from hotloop.models.client import Client
 from hotloop.models.dialects import dialect_of
 from hotloop.models.http import HttpTransport
@@ -30,15 +28,17 @@ from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
 from hotloop.models.target import chat_url
 from hotloop.models.transport import Emit, Transport
-from hotloop.outlet import streamed
+from hotloop.outlet import nobody, streamed
+from hotloop.programs import Programs
 from hotloop.runner import run_here
+from hotloop.session import Session
 from hotloop.tools.audit import AuditLog
 from hotloop.tools.caller import Caller, read_grants
-from hotloop.tools.define import tool
 from hotloop.tools.executor import Executor, Policy
 from hotloop.tools.job import Run
 from hotloop.tools.permits import Permits, held
 from hotloop.tools.result import ToolResult
+from hotloop.tools.source import Offer, Offered
 from hotloop.tools.tool import Tool
 from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.trace import Trace
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from hotloop.tools.approvals import ApprovalStore
 
 _log = logging.getLogger("hotloop.agent")
-_MOST_PROGRAMS = 256  # sets of tools that are kept compiled
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -86,7 +85,7 @@ class Agent:
         model: str,
         endpoint: str | Transport,
         instructions: str = "",
-        tools: Sequence[Tool | Callable[..., Any]] = (),
+        tools: Sequence[Offered] = (),
         budget: Budget | None = None,
         name: str = "",
         api_key: str | None = None,
@@ -113,22 +112,19 @@ class Agent:
         check_options(locals())
         _require(budget is None or isinstance(budget, Budget), f"budget is {budget!r}; make it with Budget(...)")
         self.name = name
-        self.tools = [each if isinstance(each, Tool) else tool(each) for each in tools]
-        _require_unique([each.name for each in self.tools])
+        self._offer = Offer(tools)
         self._url = endpoint if isinstance(endpoint, str) else ""
         self._dialect = dialect_of(self._url, dialect)
         if not prefix_cache and not self._dialect.cache_off:
             _log.warning("prefix_cache=False has no effect: %s services cache as they like.", self._dialect.name)
         self._transport = _transport(endpoint, model, self._key(api_key), headers or {})
-        policy = Policy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
-        self._executor = Executor(self.tools, policy, AuditLog(audit) if audit else None)
+        self._policy = Policy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
+        self._audit = AuditLog(audit) if audit else None
         self._grants = read_grants(grants)
         self._approvals = approvals
         self._budget = budget
         self._limits = budget.limits() if budget else {}
-        self._max_turns = max_turns
-        self._shortlist = shortlist
-        self._request = partial(
+        request = partial(
             RequestTemplate,
             model,
             self._dialect,
@@ -137,11 +133,14 @@ class Agent:
             stream=stream,
             prefix_cache=prefix_cache,
         )
-        self._client = partial(Client, self._transport, retries=retries, timeout=timeout)
-        self._programs: dict[tuple[str, ...], loop.Program] = {}
+        client = partial(Client, self._transport, retries=retries, timeout=timeout)
+        self._compile = partial(
+            Programs, request=request, client=client, budget=budget, max_turns=max_turns, shortlist=shortlist
+        )
         self._sessions: dict[str, Session] = {}
         self._start = Conversation(instructions)
-        self._all = self._compile(self.tools)
+        known = self._offer.known()
+        self._programs = None if known is None else self._compiled(known)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
@@ -161,7 +160,7 @@ class Agent:
         Raises HotloopError; `error.trace` then shows how far it came. ApprovalRequired means that the run waits for
         a person, and goes on with `resume`.
         """
-        return await self._run(self._asked(prompt, trace_id, user, grants), _nobody)
+        return await self._ask(prompt, trace_id, user, grants)
 
     def run_sync(
         self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
@@ -176,7 +175,7 @@ class Agent:
 
         The run goes on beside its reader, and stops with it: leaving the loop early cancels the run.
         """
-        return streamed(partial(self._run, self._asked(prompt, trace_id, user, grants)))
+        return self._stream(prompt, trace_id, user, grants)
 
     @property
     def approvals(self) -> ApprovalStore:
@@ -191,26 +190,37 @@ class Agent:
         Raises what `run` raises, ApprovalRequired too while a decision is missing; ConfigError for a run that does
         not wait, RunError if it is being resumed already.
         """
-        return await self._resume(run_id, _nobody)
+        return await self._resume(run_id)
 
     def resume_stream(self, run_id: str) -> AsyncGenerator[Event]:
         """`resume`, event by event; see `stream`."""
-        return streamed(partial(self._resume, run_id))
+        return streamed(lambda emit: self._resume(run_id, emit))
 
     def session(self, session_id: str) -> Session:
         """The conversation with this id, begun when it is first asked for; kept while the agent lives."""
         found = self._sessions.get(session_id)
         if found is None:
-            found = self._sessions[session_id] = Session(self, session_id)
+            found = self._sessions[session_id] = Session(self, session_id, self._start)
         return found
 
+    @property
+    def tools(self) -> list[Tool]:
+        """Its tools; of an `MCPServer` that never listed its own, none before the first run or `warm`."""
+        return list(self._programs.tools) if self._programs is not None else []
+
     async def warm(self, connections: int = 1) -> None:
-        """Open connections, or load the embedded model, before the first run needs them."""
+        """Open connections, also to tools, or load the embedded model, before the first run needs them."""
+        if self._programs is None:
+            self._programs = self._compiled(await self._offer.listed())
+        self._offer.connect()
         await self._transport.warm(connections)
 
     async def aclose(self) -> None:
         """Close connections; the agent can be used again."""
+        await self._offer.aclose()
         await self._transport.aclose()
+        if self._audit is not None:
+            self._audit.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -222,54 +232,68 @@ class Agent:
         key = api_key if api_key is not None else os.environ.get(self._dialect.key_variable or "-", "")
         return key.strip()
 
-    def _asked(
+    def _compiled(self, tools: Sequence[Tool]) -> Programs:
+        _require_unique([each.name for each in tools])
+        return self._compile(tools, Executor(tools, self._policy, self._audit))
+
+    async def _ask(
         self,
         prompt: str,
         trace_id: str | None,
         user: str,
         grants: Collection[str] | None,
         session: Session | None = None,
-    ) -> _Asked:
-        """What a run of this prompt needs to begin."""
-        given = self._grants if grants is None else read_grants(grants)
+        emit: Emit = nobody,
+    ) -> Result:
         run_id = trace_id or f"req-{random.getrandbits(48):012x}"
-        if session is None:
-            program, conversation, session_id = self._program(prompt), self._start.branch(), ""
-        else:
-            program, conversation, session_id = *session.begin(prompt), session.id
-        caller = Caller(run_id, self.name, session_id, user, given)
-        return _Asked(program, conversation, caller, partial(loop.run, prompt=prompt))
+        given = self._grants if grants is None else read_grants(grants)
+        caller = Caller(run_id, self.name, session.id if session else "", user, given)
 
-    def _program(self, prompt: str) -> loop.Program:
-        """The program for a conversation that begins with this prompt."""
-        if self._shortlist is None or self._shortlist >= len(self.tools):
-            return self._all
-        texts = [(each.name, each.description) for each in self.tools]
-        chosen = sorted(best_matches(prompt, texts, self._shortlist))
-        return self._program_with([self.tools[index] for index in chosen])
+        async def answer(programs: Programs, ledger: Ledger) -> Reply:
+            choose = partial(programs.for_prompt, prompt)
+            program, conversation = session.begin(choose) if session else (choose(), self._start.branch())
+            run = Run(ledger, emit, Deadline(self._budget, ledger.start), caller, conversation)
+            return await loop.run(program, run, prompt)
 
-    def _program_with(self, offered: Sequence[Tool]) -> loop.Program:
-        names = tuple(each.name for each in offered)
-        if names not in self._programs:
-            if len(self._programs) >= _MOST_PROGRAMS:
-                self._programs.clear()
-            self._programs[names] = self._compile(offered)
-        return self._programs[names]
+        return await self._run(run_id, answer)
 
-    def _compile(self, tools: Sequence[Tool]) -> loop.Program:
-        request = self._request(self._executor.definitions(tools))
-        names = tuple(each.name for each in tools)
-        client = self._client(request, tool_names=frozenset([*names, *self._executor.own]))
-        return loop.Program(client, self._executor, self._budget, self._max_turns, names)
+    def _stream(
+        self,
+        prompt: str,
+        trace_id: str | None,
+        user: str,
+        grants: Collection[str] | None,
+        session: Session | None = None,
+    ) -> AsyncGenerator[Event]:
+        return streamed(lambda emit: self._ask(prompt, trace_id, user, grants, session, emit))
 
-    async def _run(self, asked: _Asked, emit: Emit) -> Result:
-        caller = asked.caller
-        ledger = Ledger(clock(), caller.run, self.name, time.time())
-        ledger.facts["max_parallel"] = self._executor.policy.max_parallel
-        run = Run(ledger, emit, Deadline(self._budget, ledger.start), caller, asked.conversation, asked.permits)
+    async def _resume(self, run_id: str, emit: Emit = nobody, session: Session | None = None) -> Result:
+        store = self.approvals
+        async with held(store, run_id):
+            paused = await asyncio.to_thread(store.load, run_id)
+            known = await asyncio.to_thread(store.results, run_id)
+            saved = msgspec.json.decode(paused.state, type=loop.Saved)
+            conversation = Conversation.restore(saved.messages, saved.ids_given)
+            if session is not None:
+                session.go_on(conversation, run_id)
+
+            async def answer(programs: Programs, ledger: Ledger) -> Reply:
+                ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
+                deadline, permits = Deadline(self._budget, ledger.start), Permits(store, paused)
+                run = Run(ledger, emit, deadline, saved.caller, conversation, permits)
+                results = {call_id: msgspec.json.decode(known[call_id], type=ToolResult) for call_id in known}
+                return await loop.resume(programs.with_tools(saved.tools), run, saved, results)
+
+            result = await self._run(run_id, answer)
+            await asyncio.to_thread(store.finish, run_id)
+            return result
+
+    async def _run(self, run_id: str, answer: Callable[[Programs, Ledger], Awaitable[Reply]]) -> Result:
+        ledger = Ledger(clock(), run_id, self.name, time.time())
+        ledger.facts["max_parallel"] = self._policy.max_parallel
         trace = Trace(ledger, self._limits)
         try:
-            reply = await asked.answer(asked.program, run)
+            reply = await answer(await self._ready(ledger), ledger)
         except HotloopError as error:
             error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
             error.stage = ledger.stages[-1].kind if ledger.stages else None
@@ -282,108 +306,14 @@ class Agent:
             trace.log()
         return Result(reply.text, trace, reply.finish_reason)
 
-    async def _resume(self, run_id: str, emit: Emit, session: Session | None = None) -> Result:
-        store = self.approvals
-        async with held(store, run_id):
-            paused = await asyncio.to_thread(store.load, run_id)
-            results = await asyncio.to_thread(store.results, run_id)
-            saved = msgspec.json.decode(paused.state, type=loop.Saved)
-            answer = partial(
-                loop.resume,
-                saved=saved,
-                known={call_id: msgspec.json.decode(result, type=ToolResult) for call_id, result in results.items()},
-            )
-            conversation = Conversation.restore(saved.messages, saved.ids_given)
-            if session is not None:
-                session.check_continues(conversation, run_id)
-            asked = _Asked(self._offered(saved.tools), conversation, saved.caller, answer, Permits(store, paused))
-            result = await self._run(asked, emit)
-            result.trace.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
-            await asyncio.to_thread(store.finish, run_id)
-        if session is not None:
-            session.commit(conversation)
-        return result
-
-    def _offered(self, names: Sequence[str]) -> loop.Program:
-        """The program with just these tools, as a run had them before it was paused."""
-        known = {each.name: each for each in self.tools}
-        gone = [name for name in names if name not in known]
-        _require(not gone, f"The paused run had tools that this agent has not: {', '.join(gone)}")
-        return self._program_with([known[name] for name in names])
-
-
-class _Asked(NamedTuple):
-    """A run that is about to begin, or to go on."""
-
-    program: loop.Program
-    conversation: Conversation
-    caller: Caller
-    answer: Callable[[loop.Program, Run], Awaitable[Reply]]
-    permits: Permits | None = None
-
-
-class Session:
-    """A conversation that lasts. Each prompt is committed whole, or, when it fails or is cancelled, not at all.
-
-    One run at a time writes: others wait for it. The conversation lives in this process; a run of it that was paused
-    can be resumed in another one, where the session then has what came before too.
-    """
-
-    def __init__(self, agent: Agent, session_id: str) -> None:
-        self.id = session_id
-        self._agent = agent
-        self._program: loop.Program | None = None
-        self._conversation = agent._start
-        self._turn = asyncio.Lock()
-
-    async def run(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> Result:
-        """Answer one prompt in this conversation; see `Agent.run`."""
-        async with self._turn:
-            asked = self._agent._asked(prompt, trace_id, user, grants, self)
-            result = await self._agent._run(asked, _nobody)
-            self.commit(asked.conversation)
-            return result
-
-    async def stream(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> AsyncGenerator[Event]:
-        """Answer one prompt in this conversation, event by event; see `Agent.stream`."""
-        async with self._turn:
-            asked = self._agent._asked(prompt, trace_id, user, grants, self)
-            async with aclosing(streamed(partial(self._agent._run, asked))) as events:
-                async for event in events:
-                    if isinstance(event, RunFinished):
-                        self.commit(asked.conversation)
-                    yield event
-
-    async def resume(self, run_id: str) -> Result:
-        """Go on with a run of this conversation that was paused; see `Agent.resume`.
-
-        Raises ConfigError if the conversation has gone on without it.
-        """
-        async with self._turn:
-            return await self._agent._resume(run_id, _nobody, self)
-
-    def begin(self, prompt: str) -> tuple[loop.Program, Conversation]:
-        """The program of this conversation and a branch of it; for the agent."""
-        if self._program is None:
-            self._program = self._agent._program(prompt)  # its tools stay, so that the cached prefix stays
-        return self._program, self._conversation.branch()
-
-    def commit(self, branch: Conversation) -> None:
-        """What the branch holds is the conversation from now on; for the agent."""
-        self._conversation = branch
-
-    def check_continues(self, conversation: Conversation, run_id: str) -> None:
-        """Raise ConfigError unless this conversation is the beginning of that one; for the agent."""
-        if not conversation.messages.startswith(self._conversation.messages):
-            raise ConfigError(f"Session {self.id} has gone on without run {run_id}, so it cannot take its answer.")
-
-
-def _nobody(events: Sequence[Event], throttle: object = None) -> None:
-    """Nobody streams this run."""
+    async def _ready(self, ledger: Ledger) -> Programs:
+        """The programs, once all tools are known; sources that are known already connect beside the run."""
+        if self._programs is None:
+            self._programs = self._compiled(await self._offer.listed())
+            ledger.mark("connect", "tools listed")
+        elif self._offer.sources:
+            self._offer.connect()
+        return self._programs
 
 
 def _transport(endpoint: str | Transport, model: str, key: str, headers: dict[str, str]) -> Transport:

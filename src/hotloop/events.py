@@ -87,7 +87,7 @@ class ToolFinished(Event, frozen=True, gc=False):
 
     `outcome` is "ok", "cached" (kept from before), "joined" (shared with an identical call), "fallback" (something
     stood in, because its time was over), "error", "refused" (by the guard or a person), or "discarded" (it began early,
-    for a reply that came to nothing).
+    for a reply that came to nothing) or "cancelled" (with its run).
     """
 
     call_id: str

@@ -185,6 +185,9 @@ class Course:
         flight = cache.fly(key, self._work(job, ready, arguments, FOREVER), ready.ttl, reads)
         try:
             result = await self._ride(job, flight)
+        except BaseException:
+            self._stopped(job)
+            raise
         finally:
             job.left = True  # the flight may go on for others, but no longer for this run
         if job.result is None:
@@ -238,13 +241,13 @@ class Course:
 
     def _stopped(self, job: Job) -> None:
         """A tool at work was stopped, with its run or with a reply that turned out unsafe."""
-        if job.left:
+        if job.left or job.outcome:
             return
-        now = self._run.ledger.clock()
+        start, now = job.started or job.since, self._run.ledger.clock()
         job.outcome = "discarded" if job.early else "cancelled"
-        self._add("tool", job.started or job.since, now, job)
-        if job.early:
-            self._run.emit([ToolFinished(job.call_id, job.name, "", "discarded", ms(now - job.started))])
+        self._add("tool", start, now, job)
+        self._run.emit([ToolFinished(job.call_id, job.name, "", job.outcome, ms(now - start))])
+        self._audit_outcome(job, now - start)
 
     def _end(self, job: Job, full: ToolResult, kind: Kind, outcome: str) -> None:
         """The one end of every job that has a result: cut to its bound, in the ledger, told."""
@@ -252,8 +255,7 @@ class Course:
         job.result, job.outcome = self._cut(job, full), outcome
         self._add(kind, start, now, job)
         self._run.emit([ToolFinished(job.call_id, job.name, job.result.content, outcome, ms(now - start))])
-        if self._executor.audit is not None:
-            self._executor.audit.outcome(self._run.caller, job.name, job.call_id, outcome, ms(now - start))
+        self._audit_outcome(job, now - start)
 
     def _cut(self, job: Job, full: ToolResult) -> ToolResult:
         limit = job.ready.max_result if job.ready is not None else self._executor.max_result
@@ -268,6 +270,10 @@ class Course:
         self._run.ledger.add(kind, start, end, job.lane, job.name, note)
         if end > self.last_end:
             self.last_end = end
+
+    def _audit_outcome(self, job: Job, took: int) -> None:
+        if self._executor.audit is not None and job.arguments is not None:
+            self._executor.audit.outcome(self._run.caller, job.name, job.call_id, job.outcome, ms(took))
 
     def _audit(self, job: Job, decision: str, reason: str = "", by: str = "") -> None:
         audit = self._executor.audit

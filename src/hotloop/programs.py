@@ -1,0 +1,73 @@
+"""What an agent was compiled to, for each set of tools that it offers the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hotloop.budget import Budget
+from hotloop.context.shortlist import shortlist as best_matches
+from hotloop.errors import ConfigError
+from hotloop.loop import Program
+from hotloop.models.client import Client
+from hotloop.models.request import RequestTemplate
+from hotloop.tools.executor import Executor
+from hotloop.tools.tool import Tool
+
+_MOST = 256  # sets of tools that are kept compiled
+
+
+class Programs:
+    """The programs of an agent with these tools; `shortlist` is how many of them a conversation gets, None for all.
+
+    Raises ConfigError if two tools have one name.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        executor: Executor,
+        request: Callable[[Sequence[bytes]], RequestTemplate],
+        client: Callable[..., Client],
+        *,
+        budget: Budget | None,
+        max_turns: int,
+        shortlist: int | None,
+    ) -> None:
+        self.tools = list(tools)
+        self.executor = executor
+        self._request = request
+        self._client = client
+        self._budget = budget
+        self._max_turns = max_turns
+        self._shortlist = shortlist
+        self._kept: dict[tuple[str, ...], Program] = {}
+        self._all = self._compile(self.tools)
+
+    def for_prompt(self, prompt: str) -> Program:
+        """The program for a conversation that begins with this prompt."""
+        if self._shortlist is None or self._shortlist >= len(self.tools):
+            return self._all
+        texts = [(each.name, each.description) for each in self.tools]
+        chosen = sorted(best_matches(prompt, texts, self._shortlist))
+        return self._with([self.tools[index] for index in chosen])
+
+    def with_tools(self, names: Sequence[str]) -> Program:
+        """The program with just these tools, as a paused run had them. Raises ConfigError if one is gone."""
+        known = {each.name: each for each in self.tools}
+        if gone := [name for name in names if name not in known]:
+            raise ConfigError(f"The paused run had tools that this agent has not: {', '.join(gone)}.")
+        return self._with([known[name] for name in names])
+
+    def _with(self, offered: Sequence[Tool]) -> Program:
+        names = tuple(each.name for each in offered)
+        if names not in self._kept:
+            if len(self._kept) >= _MOST:
+                self._kept.clear()
+            self._kept[names] = self._compile(offered)
+        return self._kept[names]
+
+    def _compile(self, tools: Sequence[Tool]) -> Program:
+        request = self._request(self.executor.definitions(tools))
+        names = tuple(each.name for each in tools)
+        client = self._client(request, tool_names=frozenset([*names, *self.executor.own]))
+        return Program(client, self.executor, self._budget, self._max_turns, names)

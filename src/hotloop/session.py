@@ -1,0 +1,75 @@
+"""A conversation that lasts from one prompt to the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from hotloop.context.conversation import Conversation
+from hotloop.errors import ConfigError
+from hotloop.events import Event, RunFinished
+from hotloop.loop import Program
+
+if TYPE_CHECKING:
+    from hotloop.agent import Agent, Result
+
+
+class Session:
+    """A conversation that lasts. Each prompt is committed whole, or, when it fails or is cancelled, not at all.
+
+    One run at a time writes: others wait for it. The conversation lives in this process; a run of it that was paused
+    can be resumed in another one, where the session then has what came before too.
+    """
+
+    def __init__(self, agent: Agent, session_id: str, start: Conversation) -> None:
+        self.id = session_id
+        self._agent = agent
+        self._program: Program | None = None
+        self._conversation = self._branch = start
+        self._turn = asyncio.Lock()
+
+    async def run(
+        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
+    ) -> Result:
+        """Answer one prompt in this conversation; see `Agent.run`."""
+        async with self._turn:
+            result = await self._agent._ask(prompt, trace_id, user, grants, self)
+            self._conversation = self._branch
+            return result
+
+    async def stream(
+        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
+    ) -> AsyncGenerator[Event]:
+        """Answer one prompt in this conversation, event by event; see `Agent.stream`."""
+        async with self._turn, aclosing(self._agent._stream(prompt, trace_id, user, grants, self)) as events:
+            async for event in events:
+                if isinstance(event, RunFinished):
+                    self._conversation = self._branch
+                yield event
+
+    async def resume(self, run_id: str) -> Result:
+        """Go on with a run of this conversation that was paused; see `Agent.resume`.
+
+        Raises ConfigError if the conversation has gone on without it.
+        """
+        async with self._turn:
+            result = await self._agent._resume(run_id, session=self)
+            self._conversation = self._branch
+            return result
+
+    def begin(self, choose: Callable[[], Program]) -> tuple[Program, Conversation]:
+        """For the agent: the program of this conversation, chosen once, and a branch of it to write to.
+
+        Its tools stay, so that the prefix which the service caches stays.
+        """
+        self._program = self._program or choose()
+        self._branch = self._conversation.branch()
+        return self._program, self._branch
+
+    def go_on(self, conversation: Conversation, run_id: str) -> None:
+        """For the agent: the branch of a paused run; raises ConfigError unless it continues this conversation."""
+        if not conversation.messages.startswith(self._conversation.messages):
+            raise ConfigError(f"Session {self.id} has gone on without run {run_id}, so it cannot take its answer.")
+        self._branch = conversation

@@ -7,7 +7,7 @@ import pytest
 
 from hotloop.cli import main
 
-COMMANDS = ("demo", "run", "sim", "probe")
+COMMANDS = ("demo", "run", "sim", "probe", "audit")
 
 
 def test_version(capsys):

@@ -1,0 +1,99 @@
+"""Results that are too long for a model: what it sees of them, and how it gets the rest.
+
+Where something is missing stands a mark, "20 of 1,000 items shown; path=$.orders start=20": `part` goes on with this
+path and start. In JSON a list ends with {"…": mark}, an object with "…": mark and text with "…[mark]", so that it stays
+JSON of the same shape; other text ends with a line "[cut: mark]".
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from hotloop.errors import ToolError
+from hotloop.tools.boundaries import last_boundary, last_character
+from hotloop.tools.paths import parse_path, places, write_path
+from hotloop.tools.shorten import Spot, shorten, to_json
+
+_TINY = 200  # characters; a mark comes on top of a lower limit
+
+# Numbers stay as they are written: Python's floats would lose digits.
+_decode = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode
+
+
+def cut(content: str, limit: int, rest: str = "") -> str:
+    """The content in at most `limit` characters; `rest` is a sentence on how to get what is missing.
+
+    Objects and arrays stay JSON: fields and items are kept from the front, long text inside is shortened, and numbers,
+    names and words are whole or missing. Other text ends after a paragraph, line, sentence or word.
+    """
+    if len(content) <= limit:
+        return content
+    value = _value(content)
+    try:
+        return _show(Spot(value, "$", rest=rest), limit)
+    except RecursionError:
+        return _show(Spot(content, "$", rest=rest), limit)
+
+
+def part(content: str, path: str, start: int, limit: int) -> str:
+    """What the content has at the path, from an item, field or character on, in at most `limit` characters.
+
+    Text at the path comes as text. It is more than the limit only if a single name or number is.
+    Raises ToolError, with what is there, if path and start lead nowhere.
+    """
+    way = parse_path(path)
+    found = list(places(_value(content), way, "$"))
+    names = [name for name, _ in found] if None in way else None
+    value = [inner for _, inner in found] if names is not None else found[0][1]
+    if not isinstance(value, str | list | dict):
+        value = to_json(value)
+    spot = Spot(value, f"${write_path(way)}", start, names=names)
+    if not 0 <= start < max(len(value), 1):
+        raise ToolError(f"{spot.path} has {len(value):,} {spot.unit}, so that nothing starts at {start:,}.")
+    return _show(spot, limit, at_least_one=True)
+
+
+def _value(content: str) -> Any:
+    """The object or array that the content is, or its text."""
+    try:
+        value = _decode(content)
+    except (ValueError, RecursionError):
+        return content
+    return value if isinstance(value, list | dict) else content
+
+
+def _show(spot: Spot, limit: int, *, at_least_one: bool = False) -> str:
+    if isinstance(spot.value, str):
+        return _show_text(spot, limit)
+    text = to_json(_remaining(spot))
+    if len(text) <= limit:
+        return text
+    if limit < _TINY:
+        limit += len(spot.mark(len(spot.value)))
+    return shorten(spot, limit, at_least_one=at_least_one)
+
+
+def _remaining(spot: Spot) -> Any:
+    if isinstance(spot.value, list):
+        return spot.value[spot.start :]
+    return dict(islice(spot.value.items(), spot.start, None))
+
+
+def _show_text(spot: Spot, limit: int) -> str:
+    text: str = spot.value
+    start = spot.start
+    if len(text) - start <= limit:
+        return text[start:]
+    note = len(_note(spot, len(text))) if limit >= _TINY else 0
+    stop = start + max(limit - note, 1)
+    end = last_boundary(text, start, stop)
+    if end == start:
+        end = last_character(text, start, stop)
+    return text[start:end] + _note(spot, end)
+
+
+def _note(spot: Spot, end: int) -> str:
+    return f"\n[cut: {spot.mark(end)}]"

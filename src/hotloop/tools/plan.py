@@ -13,7 +13,6 @@ from hotloop.errors import ArgumentsError, ToolDefinitionError
 from hotloop.models.frames import decode_json
 from hotloop.tools.paths import listed
 from hotloop.tools.references import STEP_ID, Reference, is_reference, references_in
-from hotloop.tools.stepscanner import StepScanner as StepScanner
 from hotloop.tools.tool import Tool
 
 PLAN = "plan"

@@ -29,17 +29,14 @@ _BURST = NS_PER_MS
 _CIRCLE = "It was not run: it would have to come after a call that takes its result. Make these calls one by one."
 
 
-class _Group:
-    """One call of the reply: a job, or the jobs of a plan's steps."""
+class _Group(msgspec.Struct, eq=False):
+    """One call of the reply: a job, or the jobs of a plan's steps, of which `read` fragments were scanned."""
 
-    __slots__ = ("call_id", "fault", "jobs", "read", "scanner")
-
-    def __init__(self, call_id: str) -> None:
-        self.call_id = call_id
-        self.jobs: list[Job] = []
-        self.fault = ""
-        self.scanner: StepScanner | None = None
-        self.read = 0  # fragments of the plan that were scanned
+    call_id: str
+    jobs: list[Job] = []
+    fault: str = ""
+    scanner: StepScanner | None = None
+    read: int = 0
 
 
 class Batch:
@@ -117,14 +114,17 @@ class Batch:
         Cancelled, it cancels what runs and raises when that has ended.
         """
         ledger = self._run.ledger
-        todo = [job for job in self._jobs if job.task is None and job.result is None]
-        if self._executor.ordered or any(job.step is not None for job in todo):
+        jobs = self._jobs
+        if len(jobs) > 1 and (self._executor.ordered or any(job.step is not None for job in jobs)):
             self._order()
         try:
-            await self._take(todo)
+            if len(jobs) == 1 and jobs[0].task is None and jobs[0].result is None:
+                await self._course.take(jobs[0])
+            else:
+                await self._take([job for job in jobs if job.task is None and job.result is None])
         finally:
             ledger.at = max(ledger.at, self._course.last_end)
-        self.pending = [job.pending for job in self._jobs if job.pending is not None]
+        self.pending = [job.pending for job in jobs if job.pending is not None]
         ledger.mark("overhead", "tools done")
         return [self._result(group) for group in self._answers]
 
@@ -282,10 +282,10 @@ class Batch:
 
     def _result(self, group: _Group) -> ToolResult | None:
         """What the model reads of a call; None if a person must decide first."""
+        if len(group.jobs) == 1 and group.jobs[0].step is None:
+            return group.jobs[0].result
         if not all(job.result is not None for job in group.jobs):
             return None
-        if group.jobs and group.jobs[0].step is None:
-            return group.jobs[0].result
         steps = [job.step for job in group.jobs if job.step is not None]
         results = {job.step.id: job.result for job in group.jobs if job.step is not None and job.result is not None}
         content = plan_result(steps, {name: (each.content, bool(each.failed)) for name, each in results.items()})

@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 class Course:
     """Takes the jobs of one reply on their course. `last_end` is when the last of them ended."""
 
-    __slots__ = ("_executor", "_firsts", "_loop", "_places", "_run", "last_end")
+    __slots__ = ("_executor", "_firsts", "_places", "_run", "last_end")
 
     def __init__(self, executor: Executor, run: Run) -> None:
         self._executor = executor
         self._run = run
-        self._loop = asyncio.get_running_loop()
         self._places: asyncio.Semaphore | None = None
         self._firsts: dict[tuple[str, bytes], Job] | None = None
         self.last_end = 0
@@ -199,7 +198,7 @@ class Course:
         if left is None:
             return await flight.wait()
         try:
-            with Limit(left / NS_PER_S, self._loop):
+            with Limit(left / NS_PER_S, asyncio.get_running_loop()):
                 return await flight.wait()
         except TimeoutError:
             return failed(f"{job.name} did not finish within {left / NS_PER_S:g} s.", retryable=True)

@@ -1,14 +1,17 @@
-"""Tools that are not Python functions of ours: a name and a JSON Schema from elsewhere, and a function that calls it."""
+"""Tools that are no Python functions of ours: a name and a JSON Schema from elsewhere, and a function that calls it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Unpack
 
 import msgspec
 
 from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.define import make_tool
+from hotloop.tools.minimal import Schema, minimal
+from hotloop.tools.paths import write_path
 from hotloop.tools.rules import ToolOptions
 from hotloop.tools.tool import Tool
 
@@ -16,36 +19,61 @@ from hotloop.tools.tool import Tool
 def foreign_tool(
     name: str,
     description: str,
-    schema: dict[str, Any],
+    schema: Schema,
     call: Callable[..., Awaitable[Any]],
     **options: Unpack[ToolOptions],
 ) -> Tool:
     """A tool described by a JSON Schema; `call` gets the arguments by keyword once they fit it.
 
-    Raises ToolDefinitionError for a schema that is none, ConfigError if the package that checks schemas is missing.
+    The model is shown the schema without what says nothing to it. References lead only to places inside the schema:
+    nothing is fetched. Raises ToolDefinitionError for a schema that is none, or options that do not fit it; ConfigError
+    if the package that checks schemas is missing.
     """
-    return make_tool(name, description, call, schema, _decoder(name, schema), **options)
+    try:
+        decode = _decoder(name, schema)
+        tool = make_tool(name, description, call, _shown(schema), decode, **options)
+        _check_templates(tool, schema.get("required", ()))
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(f"tool {name}: {error}") from error.__cause__
+    return tool
 
 
-def _decoder(name: str, schema: dict[str, Any]) -> Callable[[str | bytes], dict[str, Any]]:
+def _decoder(name: str, schema: Schema) -> Callable[[str | bytes], dict[str, Any]]:
     try:
         import jsonschema_rs
     except ModuleNotFoundError:
         raise ConfigError(
-            f'The tool {name} brings a schema of its own, which needs one more package: pip install "hotloop[mcp]".'
+            f"The tool {name} brings a schema of its own, and jsonschema-rs, which checks arguments against it, is not "
+            'installed: pip install "hotloop[mcp]", or "hotloop[openapi]".'
         ) from None
     try:
-        validator = jsonschema_rs.validator_for(schema)
-    except jsonschema_rs.ValidationError as error:
-        raise ToolDefinitionError(f"tool {name}: its schema is no JSON Schema: {error.message}") from None
+        validator = jsonschema_rs.validator_for(schema, offline=True, mask="the value")
+    except ValueError as error:
+        reason = error.message if isinstance(error, jsonschema_rs.ValidationError) else error
+        raise ToolDefinitionError(f"its schema is no JSON Schema: {reason}") from error
 
     def decode(text: str | bytes) -> dict[str, Any]:
         arguments = msgspec.json.decode(text)
         for fault in validator.iter_errors(arguments):
-            place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault.instance_path)
-            raise ValueError(f"{fault.message} - at `${place}`")
+            raise ValueError(f"{fault.message} - at `${write_path(tuple(fault.instance_path))}`")
         if not isinstance(arguments, dict):
             raise ValueError("expected an object")
         return arguments
 
     return decode
+
+
+def _shown(schema: Schema) -> Schema:
+    """What the model reads of it; services want an object's properties even if there are none."""
+    with suppress(AttributeError):  # a part of it is a plain true or false, which `minimal` does not know
+        schema = minimal(schema)
+    return {"type": "object", "properties": {}} | schema
+
+
+def _check_templates(tool: Tool, required: list[str]) -> None:
+    """A schema's defaults are filled in where the call goes, so here only what it requires is sure to be there."""
+    status = () if tool.status is None else (tool.status,)
+    for template in (*status, *tool.reads, *tool.writes, *tool.invalidates):
+        for field in template.fields:
+            if field not in required:
+                raise ToolDefinitionError(f"{template.text!r} names {field}, which a call may leave out")

@@ -32,58 +32,37 @@ class Run(msgspec.Struct, frozen=True):
     permits: Permits | None = None
 
 
-class Job:
+class Job(msgspec.Struct, eq=False):
     """One call of a reply, or one `step` of a plan; `text` are its arguments as the model wrote them.
 
     Until it may run, `fault` says why it never can, `needs` are the steps whose results it takes, `edges` all jobs that
-    it waits for, and why. Afterwards it has a
-    `result`, or none because a person must decide (`pending`), about it or about a call that it waits for. `early` jobs
-    began before the reply was complete; one that has `left` no longer waits for what it began. Times are nanoseconds.
+    it waits for, and why. Afterwards it has a `result`, or none because a person must decide (`pending`), about it or
+    about a call that it waits for. Times are nanoseconds. `early` jobs began before the reply was complete; one that
+    has `left` no longer waits for what it began; one that `missed` was not in the cache.
     """
 
-    __slots__ = (
-        "arguments",
-        "call_id",
-        "done",
-        "early",
-        "edges",
-        "fault",
-        "lane",
-        "left",
-        "missed",
-        "name",
-        "needs",
-        "outcome",
-        "pending",
-        "ready",
-        "result",
-        "saved",
-        "since",
-        "started",
-        "step",
-        "task",
-        "text",
-        "waited_for",
-    )
-
-    def __init__(self, call_id: str, name: str, text: str, ready: Ready | None, lane: int, since: int) -> None:
-        self.call_id = call_id
-        self.name = name
-        self.text = text
-        self.ready = ready
-        self.lane = lane
-        self.since = since
-        self.started = self.saved = 0
-        self.arguments: dict[str, Any] | None = None
-        self.step: Step | None = None
-        self.fault = self.outcome = self.waited_for = ""
-        self.early = self.left = self.missed = False
-        self.needs: list[Job] = []
-        self.edges: list[tuple[Job, str]] = []
-        self.done: asyncio.Event | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.pending: PendingCall | None = None
-        self.result: ToolResult | None = None
+    call_id: str
+    name: str
+    text: str
+    ready: Ready | None
+    lane: int
+    since: int
+    started: int = 0
+    saved: int = 0
+    arguments: dict[str, Any] | None = None
+    step: Step | None = None
+    fault: str = ""
+    outcome: str = ""
+    waited_for: str = ""
+    early: bool = False
+    left: bool = False
+    missed: bool = False
+    needs: list[Job] = []
+    edges: list[tuple[Job, str]] = []
+    done: asyncio.Event | None = None
+    task: asyncio.Task[None] | None = None
+    pending: PendingCall | None = None
+    result: ToolResult | None = None
 
     async def ended(self) -> None:
         """Wait until it has been taken to its end."""

@@ -1,0 +1,150 @@
+"""How a document becomes tools: what is left out and why, and each operation with its schema, rules and credentials."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.tools.foreign import foreign_tool
+from hotloop.tools.minimal import Schema
+from hotloop.tools.openapi.auth import check_auth, missing, places, read_security
+from hotloop.tools.openapi.bodies import read_body
+from hotloop.tools.openapi.call import call
+from hotloop.tools.openapi.clients import Clients
+from hotloop.tools.openapi.document import read_document
+from hotloop.tools.openapi.operations import READING, Operation, choose, list_operations, server_of
+from hotloop.tools.openapi.request import Plan, check_path
+from hotloop.tools.openapi.schemas import Schemas
+from hotloop.tools.openapi.slots import LeftOut, Slot, named_apart, read_parameters
+from hotloop.tools.rules import ToolOptions
+from hotloop.tools.tool import Approval, Tool
+
+_log = logging.getLogger("hotloop.tools")
+
+
+def tools_from_openapi(
+    source: str | Path,
+    *,
+    base_url: str | None = None,
+    prefix: str = "",
+    include: Collection[str] | None = None,
+    auth: Mapping[str, str] | None = None,
+    timeout: float = 30.0,
+    approval: Approval = "never",
+) -> list[Tool]:
+    """Tools for the operations of an OpenAPI 3.0 or 3.1 document, read once from a file or an http(s) URL.
+
+    base_url
+        The server's URL, instead of those in the document.
+    prefix
+        Put before each tool's name.
+    include
+        The operations wanted; without it all that are not deprecated. What cannot be a tool is left out with a log
+        line, but is an error if it was asked for.
+    auth
+        For a security scheme the environment variable that has the token, key or `user:password`, read at each call.
+        Without it that is OPENAPI_, the document's title and the scheme's name: OPENAPI_ORDERS_APIKEY.
+    timeout
+        Seconds for one call.
+    approval
+        Whether a person must agree to a call of an operation that changes something; see `ToolOptions`.
+
+    GET and HEAD make read-only tools, PUT and DELETE idempotent ones. It blocks while it reads; declare tools outside
+    of a running event loop.
+
+    Raises ConfigError for what cannot be read or used, ToolDefinitionError with the place for what is not well-formed.
+    """
+    _check_packages()
+    document, auth = read_document(source), auth or {}
+    check_auth(document, auth)
+    schemas, clients = Schemas(), Clients()
+    tools, unset = [], dict[str, None]()
+    for operation in choose(list_operations(document, prefix), include):
+        try:
+            plan = _plan(operation, schemas, server_of(operation, base_url), timeout, auth)
+            tools.append(_tool(operation, plan, schemas, clients, approval))
+        except LeftOut as reason:
+            if include is not None:
+                raise operation.node.fault(f"it cannot be a tool: {reason}") from None
+            _log.warning("%s: %s is left out: %s", document.source, operation.node.place, reason)
+        except RecursionError:
+            raise operation.node.fault("its schemas are nested too deeply") from None
+        else:
+            unset[missing(plan.security)] = None
+    if not tools:
+        raise ConfigError(f"{document.source} has no operation that can be a tool.")
+    if names := list(filter(None, unset)):
+        _log.warning("%s: credentials are missing until the environment has %s", document.source, ", ".join(names))
+    return tools
+
+
+def _check_packages() -> None:
+    for package in ("httpx2", "jsonschema_rs", "yaml"):
+        if find_spec(package) is None:
+            raise ConfigError(
+                f'Tools from an OpenAPI document need the package {package}: pip install "hotloop[openapi]".'
+            )
+
+
+def _plan(operation: Operation, schemas: Schemas, server: str, timeout: float, auth: Mapping[str, str]) -> Plan:
+    """How the operation is requested; raises LeftOut if that cannot be done."""
+    security = read_security(operation.node, auth)
+    slots = [
+        slot
+        for slot in read_parameters(operation.item, operation.node, schemas, places(security))
+        if slot.place != "path" or f"{{{slot.name}}}" in operation.path
+    ]
+    body, fields = None, list[Slot]()
+    if operation.method not in READING:
+        body, fields = read_body(operation.node.find("requestBody"), schemas, {slot.argument for slot in slots})
+    slots = named_apart([*slots, *fields])
+    plan = Plan(operation.method, server, operation.path, timeout, security, slots, body)
+    check_path(plan)
+    return plan
+
+
+def _tool(operation: Operation, plan: Plan, schemas: Schemas, clients: Clients, approval: Approval) -> Tool:
+    async def request(**arguments: Any) -> Any:
+        return await call(plan, clients, arguments)
+
+    schema, options = _schema(plan, schemas), _options(plan, schemas, approval)
+    try:
+        return foreign_tool(operation.name, operation.description, schema, request, **options)
+    except ToolDefinitionError as error:
+        raise operation.node.fault(str(error)) from error.__cause__
+
+
+def _schema(plan: Plan, schemas: Schemas) -> Schema:
+    slots = _open(plan)
+    return schemas.complete(
+        {
+            "type": "object",
+            "properties": {slot.argument: slot.schema for slot in slots},
+            "required": [slot.argument for slot in slots if slot.required],
+            "additionalProperties": False,
+        }
+    )
+
+
+def _open(plan: Plan) -> list[Slot]:
+    """The slots that arguments fill: what is fixed is not shown to the model."""
+    return [slot for slot in plan.slots if slot.fixed is msgspec.UNSET]
+
+
+def _options(plan: Plan, schemas: Schemas, approval: Approval) -> ToolOptions:
+    """The rules that follow from HTTP: what a method may do, and which arguments are passwords."""
+    secrets = [slot.argument for slot in _open(plan) if schemas.resolved(slot.schema).get("format") == "password"]
+    reads = plan.method in READING
+    return {
+        "read_only": reads,
+        "idempotent": plan.method in ("PUT", "DELETE"),
+        "timeout": plan.timeout,
+        "approval": "never" if reads else approval,
+        "secrets": secrets,
+    }

@@ -1,0 +1,115 @@
+"""The operations of an OpenAPI document, each with a name that services take for a tool's, and where its server is."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Collection, Iterator
+from urllib.parse import urljoin
+
+import msgspec
+
+from hotloop.errors import ConfigError
+from hotloop.models.target import split_url
+from hotloop.tools.openapi.document import Document, Node
+from hotloop.tools.openapi.schemas import shorten
+
+READING = ("GET", "HEAD")
+_METHODS = ("get", "head", "put", "post", "patch", "delete")
+_LONGEST_NAME = 64
+_LONGEST = 300  # characters of a description
+
+
+class Operation(msgspec.Struct, frozen=True, eq=False):
+    """One operation: the tool's `name`, the method, the path with its parameters in braces, and what is said of it."""
+
+    name: str
+    method: str
+    path: str
+    item: Node
+    node: Node
+
+    @property
+    def description(self) -> str:
+        """What it does, from its summary and the first paragraph of its description; without them what it is."""
+        summary, text = (shorten(self.node.text(key), _LONGEST) for key in ("summary", "description"))
+        if not summary and not text:
+            return f"{self.method} {self.path}"
+        if not summary or text.lower().startswith(summary.lower().rstrip(".")):
+            return text
+        return shorten(f"{summary.rstrip('.')}. {text}" if text else summary, _LONGEST)
+
+
+def list_operations(document: Document, prefix: str) -> list[Operation]:
+    """All operations, their names made valid and different from each other."""
+    found: dict[str, Operation] = {}
+    for path, method, item, node in _operations(document):
+        wanted = re.sub(r"[^a-zA-Z0-9_-]+", "_", node.text("operationId") or f"{method}{path}").strip("_")
+        base = f"{prefix}{wanted}"[: _LONGEST_NAME - 4]
+        names = itertools.chain([f"{prefix}{wanted}"[:_LONGEST_NAME]], (f"{base}_{n}" for n in itertools.count(2)))
+        name = next(name for name in names if name not in found)
+        found[name] = Operation(name, method.upper(), path, item, node)
+    return list(found.values())
+
+
+def choose(operations: list[Operation], include: Collection[str] | None) -> list[Operation]:
+    """The operations named by `include`, as the document or as the tool calls them; else all that are not deprecated.
+
+    Raises ConfigError for a name that no operation has.
+    """
+    if include is None:
+        return [operation for operation in operations if not operation.node.flag("deprecated")]
+    if isinstance(include, str):
+        raise ConfigError(f"include={include!r}; give a list of names, [{include!r}]")
+    names = {operation.node.text("operationId"): operation for operation in operations}
+    names |= {operation.name: operation for operation in operations}
+    for name in include:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            raise ConfigError(f"include: there is no operation {name!r}{f'; did you mean {near[0]}' if near else ''}.")
+    chosen = {names[name].name for name in include}
+    return [operation for operation in operations if operation.name in chosen]
+
+
+def server_of(operation: Operation, base_url: str | None) -> str:
+    """The URL that the operation's path is appended to.
+
+    Raises ConfigError if nobody says where the server is, or if that is no http(s) URL.
+    """
+    document = operation.node.document
+    levels = (operation.node, operation.item, document.top)
+    servers = next((servers for level in levels if (servers := level.get("servers").elements())), [])
+    url = base_url or urljoin(document.url, _filled_in(servers[0]) if servers else "/")
+    parts = split_url(url)
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ConfigError(
+            f"{document.source}: the server's URL has a query, a fragment or a password; give base_url= without them."
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            f"{document.source} does not say where its server is (it has {url!r}); give base_url=, which begins with "
+            "http:// or https://."
+        )
+    return url.rstrip("/")
+
+
+def _operations(document: Document) -> Iterator[tuple[str, str, Node, Node]]:
+    for path, item in document.top.get("paths").items():
+        if path.startswith("/"):
+            item = item.followed()
+            for method in _METHODS:
+                if node := item.get(method):
+                    yield path, method, item, node
+
+
+def _filled_in(server: Node) -> str:
+    """A server's URL with the defaults of its variables."""
+
+    def default(found: re.Match[str]) -> str:
+        value = server.get("variables").get(found[1]).get("default").value
+        if value is None:
+            raise server.fault(f"the variable {found[1]!r} has no default; give base_url=")
+        return str(value)
+
+    return re.sub(r"\{([^{}]*)\}", default, server.text("url"))

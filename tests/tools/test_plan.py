@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from hotloop.errors import ArgumentsError, ToolDefinitionError
+from hotloop.errors import ArgumentsError
 from hotloop.tools.define import tool
 from hotloop.tools.plan import (
     MAX_STEPS,
     Step,
-    check_name_is_free,
     mismatch,
     plan_definition,
     plan_result,
@@ -77,12 +76,6 @@ def test_the_definition_is_short_and_says_how() -> None:
         "required": ["steps"],
         "additionalProperties": False,
     }
-
-
-def test_no_other_tool_has_its_name() -> None:
-    check_name_is_free([find_user])
-    with pytest.raises(ToolDefinitionError, match="give it another name"):
-        check_name_is_free([find_user, tool(find_user.function, name="plan")])
 
 
 def test_a_plan_is_its_steps_in_their_order() -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +17,7 @@ from msgspec import Meta
 from hotloop.budget import Budget
 from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.define import tool
+from hotloop.tools.source import ToolSource
 from hotloop.tools.tool import Tool
 
 _TOOL = re.compile(r"\w+(\.\w+)*:\w+")
@@ -49,13 +50,41 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"InferenceSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
+class MCPSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An MCP server; see `hotloop.tools.mcp.MCPServer`. `timeout` is seconds for connecting."""
+
+    name: Text
+    command: tuple[Text, ...] | None = None
+    url: Text | None = None
+    env: dict[str, str] | None = None
+    headers: dict[str, str] | None = None
+    trust_hints: bool = False
+    read_only: tuple[Text, ...] = ()
+    include: tuple[Text, ...] | None = None
+    timeout: Seconds = 30.0
+
+
+class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An OpenAPI document; see `hotloop.tools.openapi.tools_from_openapi`. `timeout` is seconds for one call."""
+
+    source: Text
+    base_url: Text | None = None
+    prefix: str = ""
+    include: tuple[Text, ...] | None = None
+    auth: dict[str, str] | None = None
+    timeout: Seconds = 30.0
+    approval: Literal["never", "always"] = "never"
+
+
 class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools there are, as "module:function", how they run, and what they may do.
+    """Which tools there are, as "module:function" or from servers, how they run, and what they may do.
 
     `timeout` is seconds for one call, `max_result` characters of a result; `audit` and `approvals` are files.
     """
 
     use: tuple[Text, ...] = ()
+    mcp: tuple[MCPSpec, ...] = ()
+    openapi: tuple[OpenAPISpec, ...] = ()
     parallel: bool = True
     max_parallel: Count = 8
     timeout: Seconds = 30.0
@@ -121,7 +150,7 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "model": inference.model,
         "endpoint": inference.endpoint,
         "instructions": spec.instructions,
-        "tools": load_tools(tools.use, spec.folder),
+        "tools": [*load_tools(tools.use, spec.folder), *_from_servers(tools, spec.folder)],
         "budget": spec.budget,
         "name": spec.name,
         "api_key": inference.api_key,
@@ -145,6 +174,21 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "audit": spec.folder / tools.audit if tools.audit else None,
         "approvals": spec.folder / tools.approvals if tools.approvals else None,
     }
+
+
+def _from_servers(tools: ToolsSpec, folder: Path) -> list[Tool | ToolSource]:
+    found: list[Tool | ToolSource] = []
+    for document in tools.openapi:
+        from hotloop.tools.openapi import tools_from_openapi
+
+        options = msgspec.structs.asdict(document)
+        source = options.pop("source")
+        found += tools_from_openapi(source if "://" in source else folder / source, **options)
+    for server in tools.mcp:
+        from hotloop.tools.mcp import MCPServer
+
+        found.append(MCPServer(**msgspec.structs.asdict(server)))
+    return found
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

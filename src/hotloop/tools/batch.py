@@ -15,7 +15,8 @@ from hotloop.models.reply import Call
 from hotloop.tools.course import Course
 from hotloop.tools.graph import Node, conflicts, order, resources
 from hotloop.tools.job import Job, Run
-from hotloop.tools.plan import PLAN, Step, plan_result, read_plan, read_step
+from hotloop.tools.plan import PLAN, Step, mismatch, plan_result, read_plan, read_step
+from hotloop.tools.references import value_of
 from hotloop.tools.result import ToolResult, failed
 from hotloop.tools.stepscanner import StepScanner
 from hotloop.trace.ledger import CallFacts
@@ -39,59 +40,50 @@ class _Group(msgspec.Struct, eq=False):
     read: int = 0
 
 
-class Batch:
-    """The calls of one reply: heard while it is written, then complete, then run.
+class Batch(msgspec.Struct, eq=False):
+    """The calls of one reply: heard while it is written, then complete, then run. `discarded` began in vain."""
 
-    `ids` are those of the calls; `pending` are the calls that a person must decide about.
-    """
+    executor: Executor
+    context: Run
+    course: Course
+    groups: dict[int, _Group] = {}  # those that were heard, by the slot of their call
+    answers: list[_Group] = []  # one for each call of the complete reply
+    jobs: list[Job] = []  # in the order in which the model wrote them
+    sealed: int = 0
+    heard_at: int = 0
+    since: int = 0
+    again: bool = False  # an earlier process heard this reply
+    discarded: int = 0
 
-    __slots__ = (
-        "_again",
-        "_answers",
-        "_course",
-        "_executor",
-        "_groups",
-        "_heard_at",
-        "_jobs",
-        "_run",
-        "_sealed",
-        "_since",
-        "discarded",
-        "ids",
-        "pending",
-    )
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the calls."""
+        return [group.call_id for group in self.answers]
 
-    def __init__(self, executor: Executor, run: Run) -> None:
-        self._executor = executor
-        self._run = run
-        self._course = Course(executor, run)
-        self._groups: dict[int, _Group] = {}  # those that were heard, by the slot of their call
-        self._answers: list[_Group] = []
-        self._jobs: list[Job] = []  # in the order in which the model wrote them
-        self._sealed = self._heard_at = self._since = self.discarded = 0
-        self._again = False  # an earlier process heard this reply
-        self.ids: list[str] = []
-        self.pending: list[PendingCall] = []
+    @property
+    def pending(self) -> list[PendingCall]:
+        """The calls that a person must decide about."""
+        return [job.pending for job in self.jobs if job.pending is not None]
 
     def heard(self, calls: CallAssembler) -> None:
         """The model goes on writing calls: begin those that are complete and may run before the reply is."""
-        self._since = self._run.ledger.clock()
-        self._heard_at = self._heard_at or self._since
-        for call in calls.sealed[self._sealed :]:
-            self._sealed += 1
-            if call.slot not in self._groups and call.slot == len(self._groups):
-                group = self._groups[call.slot] = self._open(call)
+        self.since = self.context.ledger.clock()
+        self.heard_at = self.heard_at or self.since
+        for call in calls.sealed[self.sealed :]:
+            self.sealed += 1
+            if call.slot not in self.groups and call.slot == len(self.groups):
+                group = self.groups[call.slot] = self._open(call)
                 self._begin_early(group.jobs)
-        if self._executor.policy.plan and (writing := calls.writing(PLAN)) is not None:
+        if self.executor.policy.plan and (writing := calls.writing(PLAN)) is not None:
             self._scan(*writing)
 
     async def discard(self) -> None:
         """The reply is not to be trusted: stop what began early, and forget it."""
-        begun = [job for job in self._jobs if job.early]
+        begun = [job for job in self.jobs if job.early]
         self.discarded += len(begun)
         await stop([job.task for job in begun if job.task is not None])
-        self._groups, self._jobs = {}, []
-        self._sealed = self._heard_at = 0
+        self.groups, self.jobs = {}, []
+        self.sealed = self.heard_at = 0
 
     def complete(
         self, calls: Sequence[Call], ids: Sequence[str] = (), known: Mapping[str, ToolResult] | None = None
@@ -100,12 +92,11 @@ class Batch:
 
         Of calls that an earlier process had begun, `ids` are given, and `known` has the results by id.
         """
-        self._since = self._run.ledger.at
-        self._answers = [self._complete(call, *ids[place : place + 1]) for place, call in enumerate(calls)]
-        self.ids = [group.call_id for group in self._answers]
-        self._again = bool(ids)
+        self.since = self.context.ledger.at
+        self.answers = [self._complete(call, *ids[place : place + 1]) for place, call in enumerate(calls)]
+        self.again = bool(ids)
         if known:
-            for job in self._jobs:
+            for job in self.jobs:
                 job.result = known.get(job.call_id)
 
     async def run(self) -> list[ToolResult | None]:
@@ -113,24 +104,23 @@ class Batch:
 
         Cancelled, it cancels what runs and raises when that has ended.
         """
-        ledger = self._run.ledger
-        jobs = self._jobs
-        if len(jobs) > 1 and (self._executor.ordered or any(job.step is not None for job in jobs)):
+        ledger = self.context.ledger
+        jobs = self.jobs
+        if len(jobs) > 1 and (self.executor.ordered or any(job.step is not None for job in jobs)):
             self._order()
         try:
             if len(jobs) == 1 and jobs[0].task is None and jobs[0].result is None:
-                await self._course.take(jobs[0])
+                await self.course.take(jobs[0])
             else:
                 await self._take([job for job in jobs if job.task is None and job.result is None])
         finally:
-            ledger.at = max(ledger.at, self._course.last_end)
-        self.pending = [job.pending for job in jobs if job.pending is not None]
+            ledger.at = max(ledger.at, self.course.last_end)
         ledger.mark("overhead", "tools done")
-        return [self._result(group) for group in self._answers]
+        return [self._result(group) for group in self.answers]
 
     def results(self) -> dict[str, ToolResult]:
         """What came of every call and every step of a plan so far, by id."""
-        return {job.call_id: job.result for job in self._jobs if job.result is not None}
+        return {job.call_id: job.result for job in self.jobs if job.result is not None}
 
     def facts(self, reply_end: int) -> list[CallFacts]:
         """What came of each call; `reply_end` is when the reply was complete."""
@@ -144,17 +134,17 @@ class Batch:
                 job.saved,
                 job.missed,
             )
-            for job in self._jobs
+            for job in self.jobs
         ]
 
     def burst(self, reply_end: int) -> bool:
         """Whether the calls came all at once with the end of the reply, so that none could begin early."""
-        return not self._again and (not self._heard_at or reply_end - self._heard_at < _BURST)
+        return not self.again and (not self.heard_at or reply_end - self.heard_at < _BURST)
 
     def _open(self, call: Call, call_id: str = "") -> _Group:
         """The group of a call that is complete, its jobs not begun."""
-        group = _Group(call_id or self._run.conversation.new_id())
-        if call.name == PLAN and self._executor.policy.plan:
+        group = _Group(call_id or self.context.conversation.new_id())
+        if call.name == PLAN and self.executor.policy.plan:
             self._read_plan(group, call.arguments)
         else:
             job = self._job(group.call_id, call.name, call.arguments)
@@ -165,7 +155,7 @@ class Batch:
 
     def _complete(self, call: Call, call_id: str = "") -> _Group:
         """The group of a call, now that the reply is complete; a plan whose steps were heard has the rest added."""
-        group = self._groups.get(call.slot)
+        group = self.groups.get(call.slot)
         if group is None:
             return self._open(call, call_id)
         if group.scanner is not None:
@@ -174,23 +164,27 @@ class Batch:
 
     def _read_plan(self, group: _Group, text: str) -> None:
         """Add the steps of a plan that were not heard yet; one with a fault keeps only what was begun."""
+        heard = [job.step for job in group.jobs]
         try:
-            for step in read_plan(text, self._executor.ready)[len(group.jobs) :]:
+            steps = read_plan(text, self.executor.ready)
+            if steps[: len(heard)] != heard:
+                raise ArgumentsError("The plan has its steps twice; write it again.")
+            for step in steps[len(heard) :]:
                 self._add_step(group, step)
         except ArgumentsError as error:
             group.fault = str(error)
-            self._jobs = [job for job in self._jobs if job.early or job not in group.jobs]
+            self.jobs = [job for job in self.jobs if job.early or job not in group.jobs]
             group.jobs = [job for job in group.jobs if job.early]
         by_id = {job.step.id: job for job in group.jobs if job.step is not None}
         for job in group.jobs:
             job.needs = _needs(job, by_id)
 
     def _job(self, call_id: str, name: str, text: str) -> Job:
-        ready = self._executor.ready.get(name)
-        job = Job(call_id, name, text, ready, len(self._jobs) + 1, self._since)
-        if ready is None and name not in self._executor.own:
-            job.fault = self._executor.unknown(name)
-        self._jobs.append(job)
+        ready = self.executor.ready.get(name)
+        job = Job(call_id, name, text, ready, len(self.jobs) + 1, self.since)
+        if ready is None and name not in self.executor.own:
+            job.fault = self.executor.unknown(name)
+        self.jobs.append(job)
         return job
 
     def _add_step(self, group: _Group, step: Step) -> Job:
@@ -201,6 +195,8 @@ class Batch:
         group.jobs.append(job)
         if not step.refs:
             self._bind(job)
+        elif job.ready is not None:
+            job.fault = mismatch(step, job.ready.tool)
         return job
 
     def _bind(self, job: Job) -> None:
@@ -211,11 +207,11 @@ class Batch:
 
     def _scan(self, slot: int, fragments: Sequence[str]) -> None:
         """Begin the steps that have become complete in a plan that is being written."""
-        group = self._groups.get(slot)
+        group = self.groups.get(slot)
         if group is None:
-            if slot != len(self._groups):
+            if slot != len(self.groups):
                 return
-            group = self._groups[slot] = _Group(self._run.conversation.new_id())
+            group = self.groups[slot] = _Group(self.context.conversation.new_id())
             group.scanner = StepScanner()
         if group.scanner is None or group.fault:
             return
@@ -223,7 +219,7 @@ class Batch:
             group.read += 1
             for text in group.scanner.feed(fragment):
                 try:
-                    step = read_step(text, self._executor.ready)
+                    step = read_step(text, self.executor.ready)
                 except ArgumentsError as error:
                     group.fault = str(error)
                     return
@@ -232,10 +228,10 @@ class Batch:
     def _begin_early(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             if self._is_safe_early(job):
-                self._course.expect(crowded=True, repeated=True)
+                self.course.expect(crowded=True, repeated=True)
                 job.early = True
                 job.edges = [(other, "") for other in job.needs]
-                job.task = asyncio.create_task(self._course.take(job))
+                job.task = asyncio.create_task(self.course.take(job))
 
     def _is_safe_early(self, job: Job) -> bool:
         """A read-only call that depends on nothing which is still to come, and on nothing that changes anything."""
@@ -246,34 +242,32 @@ class Batch:
             return False
         if job.step is not None and not (_is_linked(job) and all(other.early for other in job.needs)):
             return False
-        if not self._executor.ordered:
+        if not self.executor.ordered:
             return True
         mine = _node(job)
-        return not any(conflicts(_node(other), mine) for other in self._jobs[: job.lane - 1] if not other.early)
+        return not any(conflicts(_node(other), mine) for other in self.jobs[: job.lane - 1] if not other.early)
 
     def _order(self) -> None:
         """Let every job that has not begun wait for what must come first."""
-        places = {job: place for place, job in enumerate(self._jobs)}
-        nodes = [_node(job, tuple(places[other] for other in job.needs)) for job in self._jobs]
-        for job, edges in zip(self._jobs, order(nodes), strict=True):
+        places = {job: place for place, job in enumerate(self.jobs)}
+        nodes = [_node(job, tuple(places[other] for other in job.needs)) for job in self.jobs]
+        for job, edges in zip(self.jobs, order(nodes), strict=True):
             if job.task is None:
                 if edges is None:
                     job.fault = _CIRCLE
                 else:
-                    job.edges = [(self._jobs[edge.place], edge.why) for edge in edges]
+                    job.edges = [(self.jobs[edge.place], edge.why) for edge in edges]
 
     async def _take(self, todo: list[Job]) -> None:
         """Take these jobs, the first in this task, to their ends; what began early too."""
-        begun = [job.task for job in self._jobs if job.task is not None]
+        begun = [job.task for job in self.jobs if job.task is not None]
         if (count := len(todo) + len(begun)) > 1:
-            names = {job.name for job in self._jobs}
-            self._course.expect(
-                crowded=count > self._executor.policy.max_parallel, repeated=len(names) < len(self._jobs)
-            )
-        tasks = [*begun, *[asyncio.create_task(self._course.take(job)) for job in todo[1:]]]
+            names = {job.name for job in self.jobs}
+            self.course.expect(crowded=count > self.executor.policy.max_parallel, repeated=len(names) < len(self.jobs))
+        tasks = [*begun, *[asyncio.create_task(self.course.take(job)) for job in todo[1:]]]
         try:
             if todo:
-                await self._course.take(todo[0])
+                await self.course.take(todo[0])
             for task in tasks:
                 await task
         except BaseException:
@@ -318,5 +312,5 @@ def _faulty_plan(fault: str, known: str) -> ToolResult:
     """What the model is told of a plan that cannot be: why, and what came of the steps that had begun."""
     if not known:
         return failed(fault)
-    told = {"error": fault, "known": msgspec.Raw(known.encode())}
+    told = {"error": fault, "known": value_of(known)}
     return ToolResult(msgspec.json.encode(told).decode(), fault)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Deadline
-from hotloop.errors import ToolError, ToolRefused
+from hotloop.errors import ArgumentsError, ToolError, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.limit import Limit
 from hotloop.tools import guard
@@ -21,6 +21,7 @@ from hotloop.tools.execution import FOREVER, Execution, Ready
 from hotloop.tools.graph import resources
 from hotloop.tools.job import Job, Run
 from hotloop.tools.permits import Permits
+from hotloop.tools.plan import Step
 from hotloop.tools.references import resolve, value_of
 from hotloop.tools.rest import READ_RESULT, read_rest
 from hotloop.tools.result import ToolResult, failed
@@ -32,24 +33,21 @@ if TYPE_CHECKING:
     from hotloop.tools.executor import Executor
 
 
-class Course:
+class Course(msgspec.Struct, eq=False):
     """Takes the jobs of one reply on their course. `last_end` is when the last of them ended."""
 
-    __slots__ = ("_executor", "_firsts", "_places", "_run", "last_end")
-
-    def __init__(self, executor: Executor, run: Run) -> None:
-        self._executor = executor
-        self._run = run
-        self._places: asyncio.Semaphore | None = None
-        self._firsts: dict[tuple[str, bytes], Job] | None = None
-        self.last_end = 0
+    executor: Executor
+    context: Run
+    places: asyncio.Semaphore | None = None
+    firsts: dict[tuple[str, bytes], Job] | None = None
+    last_end: int = 0
 
     def expect(self, *, crowded: bool, repeated: bool) -> None:
         """More calls come than there are places, or several of one tool."""
-        if crowded and self._places is None:
-            self._places = asyncio.Semaphore(self._executor.policy.max_parallel)
-        if repeated and self._firsts is None:
-            self._firsts = {}
+        if crowded and self.places is None:
+            self.places = asyncio.Semaphore(self.executor.policy.max_parallel)
+        if repeated and self.firsts is None:
+            self.firsts = {}
 
     async def take(self, job: Job) -> None:
         """Take this job to its result, or to where a person must decide."""
@@ -57,17 +55,20 @@ class Course:
             if job.edges and not await self._wait(job):
                 return None
             if job.name == READ_RESULT and job.ready is None and not job.fault:
-                rest = read_rest(self._run.conversation, job.text, self._executor.max_result)
+                rest = read_rest(self.context.conversation, job.text, self.executor.max_result)
                 return self._end(job, rest, "cache", "error" if rest.failed else "ok")
             try:
                 ready, arguments = self._bound(job)
-                if self._executor.guarded and not await self._guard(job, ready.tool, arguments):
+                if self.executor.guarded and not await self._guard(job, ready.tool, arguments):
                     return None
-                if (permits := self._run.permits) is not None and not ready.tool.read_only:
+                if (permits := self.context.permits) is not None and not ready.tool.read_only:
                     await permits.begin(job.call_id, job.name)
             except ToolError as error:
                 return self._end(job, failed(str(error)), "guard", job.outcome or "error")
-            await self._answer(job, ready, arguments)
+            if ready.shares or self.firsts is not None:
+                await self._answer(job, ready, arguments)
+            else:
+                await self._work(job, ready, arguments, self.context.deadline)
             if permits is not None and job.result is not None:
                 await self._record(job, permits, job.result)
         finally:
@@ -75,7 +76,7 @@ class Course:
                 job.done.set()
 
     async def _record(self, job: Job, permits: Permits, result: ToolResult) -> None:
-        ledger = self._run.ledger
+        ledger = self.context.ledger
         since = ledger.clock()
         await permits.record(job.call_id, result)
         self.last_end = ledger.clock()
@@ -98,22 +99,38 @@ class Course:
             raise ToolError(job.fault)
         if job.arguments is None:
             assert job.step is not None  # any other call has its arguments from the start
-            known = {other.step.id: self._value(other) for other in job.needs if other.step is not None}
-            job.text = msgspec.json.encode(resolve(job.step.arguments, known)).decode()
-            job.arguments = job.ready.tool.bind(job.text)
+            self._bind_step(job, job.step, job.ready.tool)
+            assert job.arguments is not None
         return job.ready, job.arguments
 
-    def _value(self, job: Job) -> Any:
-        """A step's result for another step: whole, even if the model reads only a part of it."""
+    def _bind_step(self, job: Job, step: Step, tool: Tool) -> None:
+        """Bind a step's arguments, with the results of others in their places.
+
+        A text that looks like a number, as an order number may, is tried as a number first.
+        """
+        texts = {other.step.id: self._whole(other) for other in job.needs if other.step is not None}
+        values = {name: text if isinstance(text, ToolError) else value_of(text) for name, text in texts.items()}
+        job.text = msgspec.json.encode(resolve(step.arguments, values)).decode()
+        try:
+            job.arguments = tool.bind(job.text)
+        except ArgumentsError:
+            plain = {name: value if isinstance(value, dict | list) else texts[name] for name, value in values.items()}
+            if plain == values:
+                raise
+            job.text = msgspec.json.encode(resolve(step.arguments, plain)).decode()
+            job.arguments = tool.bind(job.text)
+
+    def _whole(self, job: Job) -> str | ToolError:
+        """A step's result for another step: all of it, even if the model reads only a part."""
         assert job.result is not None
         if job.result.failed:
             return ToolError(job.result.failed)
-        return value_of(self._run.conversation.kept.get(job.call_id, job.result.content))
+        return self.context.conversation.kept.get(job.call_id, job.result.content)
 
     async def _guard(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> bool:
         """Whether the call may run now; raises ToolRefused if it never may."""
         try:
-            guard.check(tool, arguments, self._run.caller.grants)
+            guard.check(tool, arguments, self.context.caller.grants)
             by = await self._approval(job) if guard.needs_approval(tool, arguments) else None
         except ToolRefused as error:
             job.outcome = "refused"
@@ -121,11 +138,11 @@ class Course:
             raise
         if job.pending is not None:
             self._audit(job, "pending")
-            self._run.emit([ApprovalNeeded(job.call_id, job.name, job.pending.arguments, job.pending.digest)])
+            self.context.emit([ApprovalNeeded(job.call_id, job.name, job.pending.arguments, job.pending.digest)])
             return False
         self._audit(job, "allowed" if by is None else "approved", by=by or "")
-        now = self._run.ledger.clock()
-        self._run.ledger.add("guard" if by is None else "approval", job.since, now, job.lane, job.name)
+        now = self.context.ledger.clock()
+        self.context.ledger.add("guard" if by is None else "approval", job.since, now, job.lane, job.name)
         job.since = now
         return True
 
@@ -133,8 +150,8 @@ class Course:
         """Who approved the call; notes it as pending if nobody has decided yet. Raises ToolRefused."""
         from hotloop.tools.approvals import PendingCall, digest_of
 
-        permits, text = self._run.permits, canonical(job.text)
-        digest = digest_of(self._run.caller.run, job.call_id, job.name, text)
+        permits, text = self.context.permits, canonical(job.text)
+        digest = digest_of(self.context.caller.run, job.call_id, job.name, text)
         call = PendingCall(job.call_id, job.name, text, digest)
         decision = permits.decision(call) if permits is not None else None
         if decision is None or permits is None:
@@ -150,29 +167,29 @@ class Course:
         """Get the result of a call that is allowed: it is known already, or it is worked for."""
         if ready.shares:
             return await self._shared(job, ready, arguments)
-        if self._firsts is not None and ready.tool.read_only and not job.edges:
-            first = self._firsts.setdefault((job.name, arguments_key(arguments)), job)
+        if self.firsts is not None and ready.tool.read_only and not job.edges:
+            first = self.firsts.setdefault((job.name, arguments_key(arguments)), job)
             if first is not job:
                 return await self._join(job, first)
-        await self._work(job, ready, arguments, self._run.deadline)
+        await self._work(job, ready, arguments, self.context.deadline)
         return None
 
     async def _join(self, job: Job, first: Job) -> None:
         """Take the result of an identical call of the same reply."""
         await first.ended()
         assert first.result is not None  # it waits for nobody, so it has one
-        job.saved = self._run.ledger.clock() - first.started
+        job.saved = self.context.ledger.clock() - first.started
         self._end(job, first.result, "wait", "error" if first.result.failed else "joined")
 
     async def _shared(self, job: Job, ready: Ready, arguments: dict[str, Any]) -> None:
         """The result from the cache, of an identical call in flight anywhere, or of a flight that others may join."""
-        cache, key = self._executor.place(ready, arguments, self._run)
+        cache, key = self.executor.place(ready, arguments, self.context)
         if ready.ttl and (kept := cache.get(key)) is not None:
             job.saved = kept.took
             self._end(job, ToolResult(kept.content), "cache", "cached")
         elif (flight := cache.flight(key)) is not None:
             result = await self._ride(job, flight)
-            job.saved = self._run.ledger.clock() - flight.started
+            job.saved = self.context.ledger.clock() - flight.started
             self._end(job, result, "wait", "error" if result.failed else "joined")
         else:
             job.missed = bool(ready.ttl)
@@ -194,7 +211,7 @@ class Course:
 
     async def _ride(self, job: Job, flight: Flight) -> ToolResult:
         """The flight's result, or a failure when the run has no more time for it."""
-        left = self._run.deadline.for_tools_ns(self._run.ledger.clock())
+        left = self.context.deadline.for_tools_ns(self.context.ledger.clock())
         if left is None:
             return await flight.wait()
         try:
@@ -205,7 +222,7 @@ class Course:
 
     async def _work(self, job: Job, ready: Ready, arguments: dict[str, Any], deadline: Deadline) -> ToolResult:
         """Run the tool once there is a free place for it."""
-        ledger, places = self._run.ledger, self._places
+        context, ledger, places = self.context, self.context.ledger, self.places
         if places is not None:
             if places.locked():
                 await places.acquire()
@@ -215,12 +232,13 @@ class Course:
         try:
             job.started = start = ledger.clock()
             ledger.add("overhead", job.since, start, job.lane)
-            if self._run.deadline.answer_now(start):
+            if context.deadline.answer_now(start):
                 result = failed(f"{job.name} was not started: there is only time left to answer.")
                 self._end(job, result, "guard", "error")
                 return result
-            self._run.emit([ToolStarted(job.call_id, job.name, job.text, ready.tool.status_text(arguments))])
-            result = await Execution(ready, arguments, job.call_id, ledger.clock, self._run.emit, deadline).run()
+            context.emit([ToolStarted(job.call_id, job.name, job.text, ready.tool.status_text(arguments))])
+            execution = Execution(ready, arguments, job.call_id, ledger.clock, context.emit, deadline)
+            result = await (execution.attempt() if ready.once else execution.run())
         except BaseException:
             self._stopped(job)
             raise
@@ -228,54 +246,55 @@ class Course:
             if places is not None:
                 places.release()
             if ready.stales:
-                self._executor.invalidate(ready.tool, arguments)
+                self.executor.invalidate(ready.tool, arguments)
         if not job.left:
             self._end(job, result, "tool", "error" if result.failed else "fallback" if result.fallback else "ok")
         return result
 
     def _waited(self, job: Job, note: str) -> None:
-        now = self._run.ledger.clock()
-        self._run.ledger.add("wait", job.since, now, job.lane, job.name, note)
+        now = self.context.ledger.clock()
+        self.context.ledger.add("wait", job.since, now, job.lane, job.name, note)
         job.since = now
 
     def _stopped(self, job: Job) -> None:
         """A tool at work was stopped, with its run or with a reply that turned out unsafe."""
         if job.left or job.outcome:
             return
-        start, now = job.started or job.since, self._run.ledger.clock()
+        start, now = job.started or job.since, self.context.ledger.clock()
         job.outcome = "discarded" if job.early else "cancelled"
         self._add("tool", start, now, job)
-        self._run.emit([ToolFinished(job.call_id, job.name, "", job.outcome, ms(now - start))])
+        self.context.emit([ToolFinished(job.call_id, job.name, "", job.outcome, ms(now - start))])
         self._audit_outcome(job, now - start)
 
     def _end(self, job: Job, full: ToolResult, kind: Kind, outcome: str) -> None:
         """The one end of every job that has a result: cut to its bound, in the ledger, told."""
-        start, now = job.started or job.since, self._run.ledger.clock()
-        job.result, job.outcome = self._cut(job, full), outcome
+        start, now = job.started or job.since, self.context.ledger.clock()
+        limit = job.ready.max_result if job.ready is not None else self.executor.max_result
+        job.result = full if len(full.content) <= limit else self._cut(job, full, limit)
+        job.outcome = outcome
         self._add(kind, start, now, job)
-        self._run.emit([ToolFinished(job.call_id, job.name, job.result.content, outcome, ms(now - start))])
-        self._audit_outcome(job, now - start)
+        self.context.emit([ToolFinished(job.call_id, job.name, job.result.content, outcome, ms(now - start))])
+        if self.executor.audit is not None:
+            self._audit_outcome(job, now - start)
 
-    def _cut(self, job: Job, full: ToolResult) -> ToolResult:
-        limit = job.ready.max_result if job.ready is not None else self._executor.max_result
-        if len(full.content) <= limit:
-            return full
-        self._run.conversation.keep(job.call_id, full.content)
-        rest = self._executor.rest.format(job.call_id)
+    def _cut(self, job: Job, full: ToolResult, limit: int) -> ToolResult:
+        """As much of the result as the model is to read; all of it is kept."""
+        self.context.conversation.keep(job.call_id, full.content)
+        rest = self.executor.rest.format(job.call_id)
         return msgspec.structs.replace(full, content=cut(full.content, limit, rest))
 
     def _add(self, kind: Kind, start: int, end: int, job: Job) -> None:
         note = "" if job.outcome == "ok" else "failed" if job.outcome == "error" and kind == "tool" else job.outcome
-        self._run.ledger.add(kind, start, end, job.lane, job.name, note)
+        self.context.ledger.add(kind, start, end, job.lane, job.name, note)
         if end > self.last_end:
             self.last_end = end
 
     def _audit_outcome(self, job: Job, took: int) -> None:
-        if self._executor.audit is not None and job.arguments is not None:
-            self._executor.audit.outcome(self._run.caller, job.name, job.call_id, job.outcome, ms(took))
+        if self.executor.audit is not None and job.arguments is not None:
+            self.executor.audit.outcome(self.context.caller, job.name, job.call_id, job.outcome, ms(took))
 
     def _audit(self, job: Job, decision: str, reason: str = "", by: str = "") -> None:
-        audit = self._executor.audit
+        audit = self.executor.audit
         if audit is not None and job.ready is not None:
             secrets, arguments = job.ready.tool.secrets, job.arguments or {}
-            audit.decision(self._run.caller, job.name, job.call_id, arguments, secrets, decision, reason, by)
+            audit.decision(self.context.caller, job.name, job.call_id, arguments, secrets, decision, reason, by)

@@ -11,12 +11,13 @@ import msgspec
 from hotloop.errors import ToolDefinitionError
 from hotloop.tools.batch import Batch
 from hotloop.tools.cache import Key, ResultCache, shared
+from hotloop.tools.course import Course
 from hotloop.tools.execution import Ready
 from hotloop.tools.graph import check_acyclic
 from hotloop.tools.job import Run
 from hotloop.tools.plan import PLAN, plan_definition
 from hotloop.tools.rest import DEFINITION, READ_RESULT
-from hotloop.tools.tool import Tool, arguments_key
+from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key
 
 if TYPE_CHECKING:
     from hotloop.tools.audit import AuditLog
@@ -72,7 +73,7 @@ class Executor:
 
     def batch(self, run: Run) -> Batch:
         """The calls of the reply that the model is about to write."""
-        return Batch(self, run)
+        return Batch(self, run, Course(self, run))
 
     def place(self, ready: Ready, arguments: dict[str, Any], run: Run) -> tuple[ResultCache, Key]:
         """Where a result of this call is kept, and under which key."""
@@ -104,12 +105,14 @@ def _prepare(tool: Tool, policy: Policy) -> Ready:
     """Only read-only and idempotent tools may run twice, and only results of read-only ones are kept."""
     retries = tool.retry if tool.retry is not None else policy.retry
     ttl = (policy.ttl if tool.ttl is None else tool.ttl) if tool.read_only else None
+    retries = retries if tool.read_only or tool.idempotent else 0
     return Ready(
         tool,
         timeout=policy.timeout if tool.timeout is None else tool.timeout,
-        retries=retries if tool.read_only or tool.idempotent else 0,
+        retries=retries,
         ttl=ttl,
         max_result=tool.max_result or policy.max_result or _MOST,
+        once=not retries and tool.on_timeout is TELL_MODEL,
         shares=bool(ttl) or (tool.scope or "run") != "run",
         stales=bool(tool.writes or tool.invalidates),
         threads=policy.max_parallel,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any
 
 import msgspec
 
-from hotloop.errors import ArgumentsError, ToolDefinitionError
+from hotloop.errors import ArgumentsError
 from hotloop.models.frames import decode_json
 from hotloop.tools.paths import listed
 from hotloop.tools.references import STEP_ID, Reference, is_reference, references_in
@@ -40,12 +40,6 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[str, msgspec.Meta(pattern=STEP_ID)]
     tool: str
     arguments: dict[str, Any] = {}
-
-
-def check_name_is_free(tools: Iterable[Tool]) -> None:
-    """Raises ToolDefinitionError if a tool is called as plans are."""
-    if any(tool.name == PLAN for tool in tools):
-        raise ToolDefinitionError(f"a tool is named {PLAN}, as hotloop's own is with plan=True; give it another name")
 
 
 def plan_definition(tools: Sequence[Tool]) -> bytes:

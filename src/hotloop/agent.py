@@ -32,7 +32,6 @@ from hotloop.outlet import nobody, streamed
 from hotloop.programs import Programs
 from hotloop.runner import run_here
 from hotloop.session import Session
-from hotloop.tools.audit import AuditLog
 from hotloop.tools.caller import Caller, read_grants
 from hotloop.tools.executor import Executor, Policy
 from hotloop.tools.job import Run
@@ -46,6 +45,7 @@ from hotloop.units import NS_PER_S, clock, ms
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals import ApprovalStore
+    from hotloop.tools.audit import AuditLog
 
 _log = logging.getLogger("hotloop.agent")
 
@@ -119,7 +119,7 @@ class Agent:
             _log.warning("prefix_cache=False has no effect: %s services cache as they like.", self._dialect.name)
         self._transport = _transport(endpoint, model, self._key(api_key), headers or {})
         self._policy = Policy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
-        self._audit = AuditLog(audit) if audit else None
+        self._audit = _audit_log(audit)
         self._grants = read_grants(grants)
         self._approvals = approvals
         self._budget = budget
@@ -326,6 +326,14 @@ def _transport(endpoint: str | Transport, model: str, key: str, headers: dict[st
     if key:
         headers = {"authorization": f"Bearer {key}"} | headers
     return HttpTransport(chat_url(endpoint), headers)
+
+
+def _audit_log(path: str | Path | None) -> AuditLog | None:
+    if path is None:
+        return None
+    from hotloop.tools.audit import AuditLog
+
+    return AuditLog(path)
 
 
 def _require(condition: bool, otherwise: str) -> None:

@@ -85,6 +85,10 @@ async def _turns(program: Program, run: Run, first: int, failures: _Failures, st
             reply = await program.client.think(
                 conversation.messages, ledger, run.emit, tools=not last, deadline=deadline, listener=batch
             )
+            if batch is not None and reply.calls:
+                batch.complete(reply.calls)
+                if run.permits is not None:
+                    await run.permits.checkpoint(_save(program, run, reply, batch, failures))
         except BaseException:
             if batch is not None:
                 await batch.discard()
@@ -96,9 +100,6 @@ async def _turns(program: Program, run: Run, first: int, failures: _Failures, st
         if batch is None or not reply.calls:
             conversation.answer(reply.text)
             return reply
-        batch.complete(reply.calls)
-        if run.permits is not None:
-            await run.permits.checkpoint(_save(program, run, reply, batch, failures))
         stopped = await _act(program, run, reply, batch, failures)
     raise AssertionError("the last turn returns")
 

@@ -9,6 +9,8 @@ import msgspec
 
 from hotloop.lab.example import CannotExemplify, example
 from hotloop.lab.script import Call, Reply, Request, call, say
+from hotloop.tools.plan import PLAN
+from hotloop.tools.rest import READ_RESULT
 
 _MOST_CALLS = 4
 _MOST_CHARACTERS = 600
@@ -17,8 +19,8 @@ _MOST_CHARACTERS = 600
 def auto(request: Request) -> Reply:
     """A reply made from the request alone.
 
-    Offered tools (at most four) are called once each, with arguments that satisfy their schemas and come from the
-    user's words where these fit. After tool results, or without tools, it is a text that restates the results, JSON
+    Offered tools (at most four, `plan` and `read_result` apart) are called once each, with arguments that satisfy their
+    schemas and come from the user's words where these fit. After tool results, or without tools, it is a text that restates the results, JSON
     that satisfies the requested response format, or a greeting. Raises CannotExemplify for a schema that takes more
     than plain values.
     """
@@ -37,7 +39,7 @@ def _callable_tools(request: Request) -> list[dict[str, Any]]:
     choice = request.get("tool_choice")
     if isinstance(choice, dict):
         return [each for each in functions if each.get("name") == choice.get("function", {}).get("name")]
-    return [] if choice == "none" else functions
+    return [] if choice == "none" else [each for each in functions if each.get("name") not in (PLAN, READ_RESULT)]
 
 
 def _call(function: dict[str, Any], said: str) -> Call:

@@ -232,7 +232,7 @@ class Course(msgspec.Struct, eq=False):
         try:
             job.started = start = ledger.clock()
             ledger.add("overhead", job.since, start, job.lane)
-            if context.deadline.answer_now(start):
+            if deadline.answer_now(start):
                 result = failed(f"{job.name} was not started: there is only time left to answer.")
                 self._end(job, result, "guard", "error")
                 return result

@@ -47,7 +47,7 @@ def ns(seconds: float) -> int:
 
 def ms(nanoseconds: int | float) -> float:
     """Nanoseconds to milliseconds, to the microsecond."""
-    return round(nanoseconds / NS_PER_MS, 3)
+    return (nanoseconds + 500) // 1000 / 1000
 
 
 def show_ms(milliseconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 from typing import Any
 
 from hotloop.errors import ToolRefused
@@ -12,11 +11,11 @@ from hotloop.tools.tool import Tool
 _log = logging.getLogger("hotloop.tools")
 
 
-def check(tool: Tool, arguments: dict[str, Any], grants: Collection[str]) -> None:
+def check(tool: Tool, arguments: dict[str, Any], grants: frozenset[str]) -> None:
     """Raise ToolRefused if the run lacks a grant that the tool requires, or an argument is not on its allow-list."""
-    missing = sorted(each for each in tool.requires if each not in grants)
-    if missing:
-        raise ToolRefused(f"{tool.name} is not allowed here: this run was not granted {', '.join(missing)}.")
+    if not tool.requires <= grants:
+        missing = ", ".join(sorted(tool.requires - grants))
+        raise ToolRefused(f"{tool.name} is not allowed here: this run was not granted {missing}.")
     for name, allowed in tool.allow.items():
         value = arguments.get(name)
         for item in value if isinstance(value, list | tuple | set | frozenset) else (value,):

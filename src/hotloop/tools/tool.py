@@ -97,7 +97,7 @@ _WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_whole_number)
 
 def arguments_key(arguments: Mapping[str, Any]) -> bytes:
     """Bound arguments as bytes that are the same for the same arguments, in whatever order they came."""
-    return msgspec.json.encode(arguments, enc_hook=_encode_for_key, order="deterministic")
+    return _KEYS.encode(arguments)
 
 
 def canonical(arguments: str) -> str:
@@ -132,3 +132,6 @@ def _encode_foreign(value: Any) -> Any:
 def _encode_for_key(value: Any) -> Any:
     # Only a default can be of a type that JSON does not know; it is the same object in every call.
     return _encode_foreign(value) if is_pydantic(type(value)) else repr(value)
+
+
+_KEYS = msgspec.json.Encoder(enc_hook=_encode_for_key, order="deterministic")

@@ -1,0 +1,243 @@
+"""One connection to an MCP server, from its opening to its end. Imports the SDK, so it is itself imported late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import Context, copy_context
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from mcp import Client, MCPError, types
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from hotloop.errors import ToolError, ToolUnavailable
+from hotloop.tools.mcp import faults
+from hotloop.tools.mcp.connections import NotKnown
+from hotloop.tools.mcp.endpoint import Endpoint
+from hotloop.tools.mcp.listing import Listing, list_tools
+from hotloop.tools.mcp.results import read_result
+from hotloop.tools.mcp.transport import Answer, Tail, answer, http, stdio
+from hotloop.tools.progress import report, reporter
+from hotloop.tools.tracecontext import traceparent
+
+_log = logging.getLogger("hotloop.tools.mcp")
+_CLOSING = 5.0  # seconds for a polite end
+_LAST_WORDS = 0.5  # seconds in which a connection that was lost may say why
+_GRACE = 0.1  # seconds in which a server can be told that its call is cancelled, unless it reads no more
+
+
+class Connection:
+    """A connection in a task of its own: what the SDK opens must be closed in the task that opened it.
+
+    `on_listed` is told what the server offers, after the opening and whenever that changes.
+    """
+
+    def __init__(self, endpoint: Endpoint, on_listed: Callable[[Listing], Awaitable[None]]) -> None:
+        self._endpoint = endpoint
+        self._on_listed = on_listed
+        self._client: Client | None = None
+        self._listing: Listing | None = None
+        self._over = False
+        self._fault = self._listing_fault = ""
+        self._opened, self._listed, self._changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._answer, self._tail = Answer(), Tail(endpoint.name)
+        self._life, self._attending = anyio.CancelScope(), anyio.CancelScope()
+        # Not in the context of the first call, which would be with it for ever.
+        self._task = asyncio.get_running_loop().create_task(self._live(), context=Context())
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is open, or will be."""
+        return not self._over
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left."""
+        return self._task.done()
+
+    async def opened(self) -> None:
+        """Wait until calls can be sent. Raises ToolUnavailable."""
+        await self._opened.wait()
+        if self._client is None:
+            raise ToolUnavailable(self._fault)
+
+    async def listing(self) -> Listing:
+        """What the server offers. Raises ToolUnavailable."""
+        await self._listed.wait()
+        if self._listing is None:
+            raise ToolUnavailable(self._listing_fault or self._fault)
+        return self._listing
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> str:
+        """Call a tool once, by its own name.
+
+        Raises ToolError for what the tool or the server says against it, ToolUnavailable if the server cannot be
+        reached, NotKnown if it can be, but not in this session.
+        """
+        await self.opened()
+        assert self._client is not None
+        here = Answer()
+        token = answer.set(here)
+        try:
+            result = await self._answered(
+                self._client.call_tool(tool, arguments, progress_callback=_teller(), meta=_meta())
+            )
+        except MCPError as error:
+            raise await self._failure(error, here.status) from error
+        except (RuntimeError, ValidationError) as error:
+            raise ToolError(faults.unusable(self._endpoint, tool, error)) from error
+        finally:
+            answer.reset(token)
+        return read_result(self._endpoint.name, result)
+
+    async def _answered(self, call: Coroutine[Any, Any, types.CallToolResult]) -> types.CallToolResult:
+        """What comes of the call. If it is cancelled the server is told; one that cannot be told is given up."""
+        task = asyncio.create_task(call)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            asyncio.get_running_loop().call_later(_GRACE, self._close_unless, task)
+            raise
+
+    def _close_unless(self, ended: asyncio.Task[Any]) -> None:
+        if not ended.done():
+            self.close()
+
+    def close(self) -> None:
+        """Begin to close it."""
+        self._fault = self._fault or faults.closed(self._endpoint)
+        (self._life if self._client is None else self._attending).cancel()
+        self._over = True
+
+    async def aclose(self) -> None:
+        """Close it; when this returns, the process has ended and all sockets are closed."""
+        self.close()
+        _, left = await asyncio.wait([self._task], timeout=_CLOSING)
+        if left:
+            self._life.cancel()
+            await asyncio.wait(left)
+
+    async def _live(self) -> None:
+        answer.set(self._answer)
+        loop, timeout = asyncio.get_running_loop(), self._endpoint.timeout
+        timer = None if timeout is None else loop.call_later(timeout, self._give_up)
+        why = ""
+        try:
+            with self._life:
+                async with self._connecting() as client:
+                    if timer is not None:
+                        timer.cancel()
+                    await self._serve(client)
+            why = faults.ended(self._endpoint, str(self._tail))
+        except Exception as error:
+            why = faults.unreachable(self._endpoint, error, self._answer.status, str(self._tail))
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._end(why or faults.closed(self._endpoint))
+
+    def _lose(self) -> None:
+        self._over = True
+        self._attending.cancel()
+
+    def _give_up(self) -> None:
+        self._end(faults.silent(self._endpoint, str(self._tail)))
+        self._life.cancel()
+
+    def _end(self, why: str) -> None:
+        """From now on it is of no use; the first reason is the one that is told."""
+        self._over = True
+        self._fault = self._fault or why
+        self._opened.set()
+        self._listed.set()
+
+    def _connecting(self) -> Client:
+        endpoint = self._endpoint
+        way = stdio(endpoint, self._tail, self._lose) if endpoint.command else http(endpoint)
+        myself = types.Implementation(name="hotloop", version=version("hotloop"))
+        return Client(way, cache=None, client_info=myself, message_handler=self._notice)
+
+    async def _serve(self, client: Client) -> None:
+        """Be there for calls, and keep the listing, until somebody ends it."""
+        self._client = client
+        self._opened.set()
+        try:
+            with self._attending:
+                await self._list(client)
+                async with self._told_of_changes(client):
+                    while True:
+                        await self._changed.wait()
+                        self._changed.clear()
+                        await self._list(client)
+        finally:
+            self._client = None
+            self._over = True
+
+    @asynccontextmanager
+    async def _told_of_changes(self, client: Client) -> AsyncGenerator[None]:
+        """Servers of the newer protocol tell of other tools only if they are asked to."""
+        tools = client.server_capabilities.tools
+        async with AsyncExitStack() as stack:
+            if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and tools.list_changed:
+                try:
+                    await stack.enter_async_context(client.listen(tools_list_changed=True))
+                except (MCPError, SubscriptionLost) as error:
+                    _log.debug("No news of changes: %s", error)
+                else:
+                    self._changed.set()  # they may have, before we listened
+            yield
+
+    async def _notice(self, message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    async def _list(self, client: Client) -> None:
+        self._answer.status = 0
+        try:
+            with anyio.fail_after(self._endpoint.timeout):
+                listing = await list_tools(client)
+        except (MCPError, ValidationError, TimeoutError) as error:
+            self._listing_fault = faults.unlisted(self._endpoint, error, self._answer.status)
+            _log.warning("%s", self._listing_fault)
+        else:
+            self._listing = listing
+            await self._on_listed(listing)
+        self._listed.set()
+
+    async def _failure(self, error: MCPError, status: int) -> ToolError:
+        """What a failed call means for whoever made it."""
+        if status == 404:
+            self._over = True
+            return NotKnown(faults.refused(self._endpoint, status))
+        if status:
+            return ToolUnavailable(faults.refused(self._endpoint, status))
+        if error.code == types.CONNECTION_CLOSED:
+            await asyncio.wait([self._task], timeout=_LAST_WORDS)
+            return ToolUnavailable(faults.lost(self._endpoint, self._fault or error.message))
+        return ToolError(faults.rejected(self._endpoint, error.message))
+
+
+def _meta() -> Any:
+    parent = traceparent.get()
+    return {"traceparent": parent} if parent else None
+
+
+def _teller() -> ProgressFnT | None:
+    """What tells the run of this call of the tool's progress; None outside of a run."""
+    if reporter.get() is None:
+        return None
+    here = copy_context()
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        here.run(report, f"{message} ({share})" if message else share)
+
+    return tell

@@ -1,0 +1,110 @@
+"""Which tools of an MCP server an agent gets, under which names, and what is believed of their effects."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from hotloop.errors import ToolDefinitionError
+from hotloop.tools.foreign import foreign_tool
+from hotloop.tools.mcp.listing import Listed, Listing
+from hotloop.tools.paths import listed as words
+from hotloop.tools.rules import ToolOptions
+from hotloop.tools.tool import Tool
+
+_log = logging.getLogger("hotloop.tools.mcp")
+_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST = 64  # characters of a name that services take
+_DIGITS = 8
+
+Call = Callable[[str, dict[str, Any]], Awaitable[str]]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What its user says of a server's tools: which to take (None: all), and by which rules they run.
+
+    `rules` go by the server's own names. Its hints are believed only with `trust_hints`.
+    """
+
+    include: frozenset[str] | None
+    read_only: frozenset[str]
+    rules: Mapping[str, ToolOptions]
+    trust_hints: bool
+
+    def unknown(self, listing: Listing) -> str:
+        """A sentence about a tool that the user names and the server does not offer, "" if there is none."""
+        offered = [tool.name for tool in listing.tools]
+        named = {"include": self.include or (), "read_only": self.read_only, "rules": self.rules}
+        for option, names in named.items():
+            for name in names:
+                if name not in offered:
+                    return f"{option} names {name}, which it does not offer; it offers {words(name, offered)}"
+        return ""
+
+
+def offer(server: str, listing: Listing, choice: Choice, call: Call) -> list[Tool]:
+    """The chosen tools of this listing; `call` gets a tool's own name and its arguments.
+
+    Raises ToolDefinitionError for names that meet, and for schemas or rules that cannot be.
+    """
+    if unknown := choice.unknown(listing):
+        raise ToolDefinitionError(f"The MCP server {server}: {unknown}")
+    taken: dict[str, str] = {}
+    tools = []
+    for listed in listing.tools:
+        if choice.include is not None and listed.name not in choice.include:
+            continue
+        name = offered_name(server, listed.name)
+        if name in taken:
+            raise ToolDefinitionError(
+                f"The MCP server {server} offers {taken[name]} and {listed.name}, which would both be called {name}; "
+                "take one of them with include="
+            )
+        taken[name] = listed.name
+        tools.append(_tool(name, server, listed, choice, call))
+    return tools
+
+
+def offered_name(server: str, tool: str) -> str:
+    """The name under which models see a server's tool: what services refuse is replaced, what is too long hashed."""
+    whole = f"{server}_{tool}"
+    name = _REFUSED.sub("_", whole)
+    if len(name) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]
+    return f"{name[: _LONGEST - _DIGITS - 1]}_{digest}"
+
+
+def _tool(name: str, server: str, listed: Listed, choice: Choice, call: Call) -> Tool:
+    async def work(**arguments: Any) -> str:
+        return await call(listed.name, arguments)
+
+    try:
+        return foreign_tool(name, listed.description, listed.input_schema, work, **_options(server, listed, choice))
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(
+            f"The MCP server {server}: {error}. Without it, name the others in include="
+        ) from error.__cause__
+
+
+def _options(server: str, listed: Listed, choice: Choice) -> ToolOptions:
+    """The rules for one tool: a hint can take a permission away, but only its user gives one."""
+    hints, trusted = listed.annotations, choice.trust_hints
+    options: ToolOptions = {
+        "read_only": listed.name in choice.read_only or (trusted and hints.read_only_hint is True),
+        "idempotent": trusted and hints.idempotent_hint is True and hints.destructive_hint is not True,
+        **choice.rules.get(listed.name, {}),
+    }
+    if options["read_only"] and (hints.read_only_hint is False or hints.destructive_hint is True):
+        _log.warning(
+            "%s of the MCP server %s is not taken as read-only: the server says that it changes things.",
+            listed.name,
+            server,
+        )
+        options["read_only"] = False
+    return options

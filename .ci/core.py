@@ -26,6 +26,11 @@ UNWANTED = [
     "xllamacpp",
     "requests",
     "httpx",
+    "httpx2",
+    "mcp",
+    "anyio",
+    "jsonschema_rs",
+    "sqlite3",
 ]
 ROUNDS = 15
 MOST = 100 / 160  # of the time that `import aiohttp` takes

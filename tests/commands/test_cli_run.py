@@ -3,12 +3,18 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
+import signal
 import sys
 
 import pytest
 
+from desk import ONE, TWO, open_desk, refunded
 from hotloop.testing import call, raw, say
+from hotloop.tools.approvals import ApprovalStore
+from terminal import on_a_terminal
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 CALL = call("order_status", order_id="20250101")
 LOG_LINES = (
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \[trace=req-001\] "
@@ -156,3 +162,127 @@ def test_wrong_file_says_where(hotloop, tmp_path):
 def test_empty_prompt_is_refused(hotloop, serve, agent_file):
     ended = hotloop("run", agent_file(serve(["Hello."])), "  ")
     assert (ended.code, ended.err) == (2, "error: The prompt is empty; say what the agent should do.\n")
+
+
+# Calls that a person must decide about
+
+
+def test_run_that_must_wait_says_for_what_and_how_it_goes_on(hotloop, serve, tmp_path):
+    config = open_desk(tmp_path, serve([[ONE, TWO], "Done."]))
+    ended = hotloop("run", config, "Pay back.", "--trace-id", "req-7")
+    assert (ended.code, ended.out, refunded(config)) == (3, "", "")
+    command = f"  {shlex.join(['hotloop', 'resume', str(config), 'req-7'])} --approve call00001 --approve call00002"
+    assert ended.err.splitlines() == [
+        "? refund waits for a person",
+        "? refund waits for a person",
+        '? call00001 refund {"order_id": "1"}',
+        '? call00002 refund {"note": "broken", "order_id": "2"}',
+        "Run req-7 waits for a decision about refund. To approve (or --refuse) and go on:",
+        command,
+    ]
+    ended = hotloop(*shlex.split(command)[1:])
+    assert (ended.code, ended.out) == (0, "Done.\n")
+    assert sorted(refunded(config)) == ["1", "2"]
+
+
+def test_run_that_must_wait_is_one_json_object_too(hotloop, serve, tmp_path):
+    config = open_desk(tmp_path, serve([ONE]))
+    ended = hotloop("run", config, "Pay back.", "--json", "--trace-id", "req-7")
+    shown = json.loads(ended.out)
+    (stored,) = ApprovalStore(tmp_path / "waiting.db").load("req-7").calls
+    waits = {"call_id": "call00001", "name": "refund", "arguments": {"order_id": "1"}, "digest": stored.call.digest}
+    assert (ended.code, shown["paused"]) == (3, {"run_id": "req-7", "calls": [waits]})
+    assert (shown["trace"]["trace_id"], len(shown["trace"]["turns"])) == ("req-7", 1)
+    assert ended.err.startswith("Run req-7 waits for a decision about refund.")
+
+
+def test_quiet_run_that_must_wait_says_just_that(hotloop, serve, tmp_path):
+    ended = hotloop("run", open_desk(tmp_path, serve([ONE])), "Pay back.", "--quiet")
+    assert (ended.code, ended.out) == (3, "")
+    assert len(ended.err.splitlines()) == 2
+
+
+def test_arguments_are_shown_over_several_lines_and_nothing_in_them_hides(hotloop, serve, tmp_path):
+    note = "很" * 30 + "\u202etxet\u200b\x1b[2J[red]"
+    config = open_desk(tmp_path, serve([call("refund", order_id="1", note=note)]))
+    shown = hotloop("run", config, "Pay back.").err
+    note = "很" * 30 + "\\u202etxet\\u200b\\u001b[2J[red]"
+    assert f'? call00001 refund {{\n  "note": "{note}",\n  "order_id": "1"\n}}\n' in shown
+
+
+def test_grants_and_user_are_the_run_s(hotloop, serve, tmp_path):
+    config = open_desk(tmp_path, serve([call("close"), "No.", call("close"), "Yes."]))
+    assert "this run was not granted cash" in hotloop("run", config, "Close.", "--grant", "books").err
+    ended = hotloop("run", config, "Close.", "--grant", "books", "--grant", "cash", "--user", "ann")
+    assert (ended.code, ended.out) == (0, "Yes.\n")
+    records = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [(record["decision"], record["user"]) for record in records if "decision" in record] == [
+        ("refused", ""),
+        ("allowed", "ann"),
+    ]
+
+
+@posix
+def test_person_at_the_terminal_is_asked_and_the_run_goes_on(serve, tmp_path):
+    config = open_desk(tmp_path, serve([[ONE, TWO], call("refund", order_id="3"), "Done."]))
+    with on_a_terminal("run", config, "Pay back.") as terminal:
+        terminal.until('? call00001 refund {"order_id": "1"}\nApprove refund? [y/N/later] ')
+        terminal.type("what?\n")
+        terminal.until("Approve refund? [y/N/later] ")
+        terminal.type("Y\n")
+        terminal.until('? call00002 refund {"note": "broken", "order_id": "2"}\nApprove refund? [y/N/later] ')
+        terminal.type("\n")
+        terminal.until("→ Refunding order 1\n")
+        terminal.until('? call00003 refund {"order_id": "3"}\nApprove refund? [y/N/later] ')
+        terminal.type("yes\n")
+        terminal.until("Done.\n")
+        code, shown = terminal.end()
+    assert (code, refunded(config)) == (0, "13")
+    assert "first token" in shown
+
+
+@posix
+def test_what_is_decided_stays_when_the_rest_is_left_for_later(serve, tmp_path):
+    config = open_desk(tmp_path, serve([[ONE, TWO]]))
+    with on_a_terminal("run", config, "Pay back.", LOGNAME="ann") as terminal:
+        terminal.until("[y/N/later] ")
+        terminal.type("y\n")
+        terminal.until("[y/N/later] ")
+        terminal.type("later\n")
+        code, shown = terminal.end()
+    (run,) = ApprovalStore(tmp_path / "waiting.db").runs()
+    assert shown.splitlines()[-1].endswith(f"{run.run_id} --approve call00002")
+    assert [slot.decision and (slot.decision.approved, slot.decision.by) for slot in run.calls] == [(True, "ann"), None]
+    assert (code, refunded(config)) == (3, "")
+
+
+@posix
+@pytest.mark.parametrize("gone", [lambda terminal: terminal.type("\x04"), None])
+def test_run_goes_on_waiting_when_the_person_leaves(serve, tmp_path, gone):
+    config = open_desk(tmp_path, serve([ONE]))
+    with on_a_terminal("run", config, "Pay back.") as terminal:
+        terminal.until("[y/N/later] ")
+        gone(terminal) if gone else terminal.process.send_signal(signal.SIGINT)
+        code, shown = terminal.end()
+    assert code == (3 if gone else 130)
+    assert "waits for a decision about refund. To approve (or --refuse) and go on:\n  hotloop resume" in shown
+    assert [slot.decision for run in ApprovalStore(tmp_path / "waiting.db").runs() for slot in run.calls] == [None]
+
+
+@posix
+def test_what_was_typed_before_the_question_is_no_answer(serve, tmp_path):
+    config = open_desk(tmp_path, serve([ONE], ttft=0.5))
+    with on_a_terminal("run", config, "Pay back.") as terminal:
+        terminal.until("thinking")
+        terminal.type("y\n")
+        terminal.until("[y/N/later] ")
+        terminal.type("later\n")
+        assert terminal.end()[0] == 3
+    assert refunded(config) == ""
+
+
+@posix
+def test_nobody_is_asked_by_a_quiet_run(serve, tmp_path):
+    with on_a_terminal("run", open_desk(tmp_path, serve([ONE])), "Pay back.", "--quiet") as terminal:
+        code, shown = terminal.end()
+    assert (code, "Approve" in shown) == (3, False)

@@ -4,6 +4,7 @@ import pytest
 
 from hotloop.commands.screen import Screen
 from hotloop.events import (
+    ApprovalNeeded,
     ReplyFinished,
     Reset,
     Retrying,
@@ -52,11 +53,18 @@ def test_tool_without_status_is_named(shown):
         ("ok", "✓ look_up 12.0 ms"),
         ("cached", "✓ look_up 12.0 ms, from the cache"),
         ("joined", "✓ look_up 12.0 ms, shared with the same call"),
+        ("fallback", "✓ look_up 12.0 ms, stood in: time was over"),
         ("error", "✗ look_up 12.0 ms: no such order"),
+        ("refused", "✗ look_up 12.0 ms: no such order"),
+        ("discarded", "✗ look_up 12.0 ms, for a reply that came to nothing"),
     ],
 )
 def test_end_of_a_tool(shown, outcome, line):
     assert shown(ToolFinished("1", "look_up", "no such order", outcome, 12.04))[1].splitlines() == [line]
+
+
+def test_call_that_waits_for_a_person(shown):
+    assert shown(ApprovalNeeded("1", "[red]", "{}", "d"))[1] == "? [red] waits for a person\n"
 
 
 def test_failure_of_a_tool_is_its_sentence(shown):

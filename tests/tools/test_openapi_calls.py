@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from openapi_service import Cut, document, reply, serve, tools
 
 from hotloop.errors import ArgumentsError, ToolError, ToolTimeout, ToolUnavailable
-from hotloop.tools.tracecontext import traceparent
+from hotloop.limit import Limit
+from hotloop.tools.progress import Reporter, reporter
+from hotloop.tools.tracecontext import traceparent_of
 
 SECRET = "s3cret-s3cret"
 
@@ -451,14 +453,15 @@ async def test_other_machines_are_called_through_the_proxy(tmp_path, service, mo
 
 
 async def test_the_trace_goes_on(call, service):
-    token = traceparent.set("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    loop = asyncio.get_running_loop()
+    token = reporter.set(Reporter(lambda events: None, loop, Limit(None, loop), "req-1", "call-1", "it"))
     try:
         await call({})
     finally:
-        traceparent.reset(token)
+        reporter.reset(token)
     await call({})
     assert [got.header("traceparent") for got in service.requests] == [
-        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        traceparent_of("req-1", "call-1"),
         None,
     ]
 

@@ -237,7 +237,8 @@ class Course(msgspec.Struct, eq=False):
                 self._end(job, result, "guard", "error")
                 return result
             context.emit([ToolStarted(job.call_id, job.name, job.text, ready.tool.status_text(arguments))])
-            execution = Execution(ready, arguments, job.call_id, ledger.clock, context.emit, deadline)
+            run_id = context.caller.run
+            execution = Execution(ready, arguments, run_id, job.call_id, ledger.clock, context.emit, deadline)
             result = await (execution.attempt() if ready.once else execution.run())
         except BaseException:
             self._stopped(job)

@@ -47,6 +47,7 @@ class Execution(msgspec.Struct, eq=False):
 
     ready: Ready
     arguments: dict[str, Any]
+    run_id: str
     call_id: str
     clock: Clock
     emit: Emit
@@ -70,7 +71,7 @@ class Execution(msgspec.Struct, eq=False):
         self.late = False
         loop = asyncio.get_running_loop()
         limit = Limit(self._time(), loop)
-        token = reporter.set(Reporter(self.emit, loop, limit, self.call_id, tool.name))
+        token = reporter.set(Reporter(self.emit, loop, limit, self.run_id, self.call_id, tool.name))
         try:
             with limit:
                 if tool.sandbox:
@@ -97,7 +98,7 @@ class Execution(msgspec.Struct, eq=False):
         ready = self.ready
         if ready.stand_in is None:
             return ToolResult(encode_result(ready.tool.on_timeout), fallback=True)
-        other = Execution(ready.stand_in, self.arguments, self.call_id, self.clock, self.emit, self.deadline)
+        other = Execution(ready.stand_in, self.arguments, self.run_id, self.call_id, self.clock, self.emit, self.deadline)
         result = await other.run()
         return ToolResult(result.content, result.failed, fallback=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Unpack
 
 import msgspec
@@ -65,9 +64,7 @@ def _decoder(name: str, schema: Schema) -> Callable[[str | bytes], dict[str, Any
 
 def _shown(schema: Schema) -> Schema:
     """What the model reads of it; services want an object's properties even if there are none."""
-    with suppress(AttributeError):  # a part of it is a plain true or false, which `minimal` does not know
-        schema = minimal(schema)
-    return {"type": "object", "properties": {}} | schema
+    return {"type": "object", "properties": {}} | minimal(schema)
 
 
 def _check_templates(tool: Tool, required: list[str]) -> None:

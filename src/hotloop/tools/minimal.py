@@ -39,13 +39,18 @@ def rewrite(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     copy = {}
     for key, value in schema.items():
         if key in _MAPS:
-            value = {name: rewrite(part, change) for name, part in value.items()}
+            value = {name: _rewritten(part, change) for name, part in value.items()}
         elif key in _LISTS:
-            value = [rewrite(part, change) for part in value]
+            value = [_rewritten(part, change) for part in value]
         elif key in _SINGLES and isinstance(value, dict):
             value = rewrite(value, change)
         copy[key] = value
     return change(copy)
+
+
+def _rewritten(part: Any, change: Callable[[Schema], Schema]) -> Any:
+    """The same for what may also be true or false, which are schemas too."""
+    return rewrite(part, change) if isinstance(part, dict) else part
 
 
 def reference(name: str) -> Schema:

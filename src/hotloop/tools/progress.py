@@ -14,11 +14,12 @@ from hotloop.models.transport import Emit
 
 
 class Reporter(msgspec.Struct, frozen=True):
-    """Who takes a tool's events, on which loop, and while which limit holds."""
+    """Who takes the events of a call's tool, on which loop, and while which limit holds."""
 
     emit: Emit
     loop: asyncio.AbstractEventLoop
     limit: Limit
+    run_id: str
     call_id: str
     name: str
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from contextvars import ContextVar
+
+from hotloop.tools.progress import reporter
 
 _HEX_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
-traceparent: ContextVar[str] = ContextVar("hotloop_traceparent", default="")
-"""The `traceparent` of the call at work, "" outside of one."""
+
+
+def current_traceparent() -> str:
+    """The `traceparent` of the call at work, "" outside of one."""
+    here = reporter.get()
+    return traceparent_of(here.run_id, here.call_id) if here is not None else ""
 
 
 def traceparent_of(trace_id: str, call_id: str) -> str:

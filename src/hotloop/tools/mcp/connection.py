@@ -25,7 +25,7 @@ from hotloop.tools.mcp.listing import Listing, list_tools
 from hotloop.tools.mcp.results import read_result
 from hotloop.tools.mcp.transport import Answer, Tail, answer, http, stdio
 from hotloop.tools.progress import report, reporter
-from hotloop.tools.tracecontext import traceparent
+from hotloop.tools.tracecontext import current_traceparent
 
 _log = logging.getLogger("hotloop.tools.mcp")
 _CLOSING = 5.0  # seconds for a polite end
@@ -226,7 +226,7 @@ class Connection:
 
 
 def _meta() -> Any:
-    parent = traceparent.get()
+    parent = current_traceparent()
     return {"traceparent": parent} if parent else None
 
 

@@ -13,7 +13,7 @@ from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.operations import READING
 from hotloop.tools.openapi.reply import read_reply
 from hotloop.tools.openapi.request import Plan, Request, build
-from hotloop.tools.tracecontext import traceparent
+from hotloop.tools.tracecontext import current_traceparent
 
 if TYPE_CHECKING:
     import httpx2
@@ -62,7 +62,7 @@ def _outgoing(client: httpx2.AsyncClient, request: Request, allowed: Credentials
     headers = [*request.headers, *allowed.headers]
     if cookies := [*request.cookies, *allowed.cookies]:
         headers.append(("cookie", "; ".join(cookies)))
-    if trace := traceparent.get(""):
+    if trace := current_traceparent():
         headers.append(("traceparent", trace))
     outgoing = client.build_request(request.method, request.url, headers=headers, content=request.content)
     if allowed.query:  # not in the URL, which is logged and shown

@@ -107,3 +107,13 @@ def test_the_package_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(ConfigError, match="pip install"):
         foreign_tool("search", "Search.", SCHEMA, call)
+
+
+def test_schemas_inside_may_be_true_or_false():
+    properties = {"x": True, "y": {"anyOf": [True, {"type": "string"}]}, "z": {"type": "array", "items": False}}
+
+    async def take(**arguments) -> dict:
+        return arguments
+
+    told = foreign_tool("take", "Take it.", {"type": "object", "properties": properties}, take)
+    assert json.loads(told.definition)["function"]["parameters"]["properties"] == properties

@@ -126,7 +126,9 @@ def _merge_options(schema: Schema) -> Schema:
 
 def _merged(options: list[Schema]) -> Schema | None:
     """One schema for all options: the limits of one of them hold only for values of its own type anyway."""
-    if not options or any("type" not in option or option.keys() & _NO_MERGE for option in options):
+    if not options or not all(isinstance(option, dict) and "type" in option for option in options):
+        return None
+    if any(option.keys() & _NO_MERGE for option in options):
         return None
     detailed = [option for option in options if option.keys() != {"type"}]
     if any("null" in _kinds(option) for option in detailed):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+import pytest
 
 from hotloop.models.local.weights import weights_folder
 
@@ -17,7 +20,8 @@ FILES = [HERE / "package.json", HERE / "package-lock.json"]
 def npm_servers() -> Path:
     """The folder in which the packages of package.json are installed, each as its lock file says."""
     if not shutil.which("node") or not shutil.which("npm"):
-        raise RuntimeError("The tests call MCP servers from npm, which is not here: apt-get install nodejs npm")
+        say_missing = pytest.fail if os.environ.get("CI") else pytest.skip
+        say_missing("NOT RUN: MCP servers from npm, which is not here: apt-get install nodejs npm")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()[:16]
     folder = weights_folder().parent / f"mcp-servers-{digest}"
     if not folder.exists():

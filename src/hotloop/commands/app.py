@@ -13,10 +13,11 @@ _HELP = """The millisecond agent runtime: run agents, measure services, see wher
 
 Example: hotloop demo"""
 
-_EPILOGUE = """Exit codes: 0 held, 1 not held (over budget, failed requests), 2 not possible, 130 stopped by Ctrl-C.
+_EPILOGUE = """Exit codes: 0 held, 1 not held (over budget, failed requests), 2 not possible,
+3 paused until a person decides, 130 stopped by Ctrl-C.
 With --debug an unexpected error shows its traceback."""
 
-_COMMANDS = ("demo", "run", "sim", "probe", "audit")
+_COMMANDS = ("demo", "run", "resume", "sim", "probe", "audit")
 
 app = App(
     name="hotloop",

@@ -6,20 +6,24 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from hotloop.agent import Agent, Result
-from hotloop.commands.console import messages, show_trace, write_json
-from hotloop.commands.launch import run_async
+from hotloop.commands.answering import Answering, Pause, Start
+from hotloop.commands.asking import call_as_dict, say_waiting, show_call
+from hotloop.commands.console import messages, write_json
 from hotloop.commands.options import Flag, Json
-from hotloop.commands.screen import Screen, tell_if_cut, watch
+from hotloop.commands.screen import tell_if_cut
 from hotloop.commands.weights import have_weights
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.trace.trace import Trace
+
+_PAUSED = 3
 
 
 def run(
@@ -31,11 +35,14 @@ def run(
     log: Flag = False,
     stream: bool | None = None,
     trace_id: str | None = None,
+    grant: Annotated[list[str] | None, Parameter(negative=(), metavar="NAME")] = None,
+    user: Annotated[str, Parameter(show_default=False, metavar="NAME")] = "",
     quiet: Flag = False,
 ) -> int:
     """Answer one prompt with the agent that a YAML file declares.
 
     The answer goes to stdout; what the agent is doing, its timeline and its budget go to stderr.
+    On a terminal you are asked about calls that need an approval; elsewhere the run then waits for `hotloop resume`.
 
     Example: hotloop run agent.yaml "Where is order 20250101?"
 
@@ -46,51 +53,57 @@ def run(
     prompt
         What to ask; - reads it from stdin.
     as_json
-        Print one object with output, usage, finish_reason and trace instead; of a failed run, with error and trace.
+        Print one object with output, usage, finish_reason and trace instead; of a failed run, with error and trace,
+        and of one that waits, with paused and trace.
     log
         Write the run's log lines to stderr.
     stream
         Write the model's text as it comes, also what precedes its calls. [default: on a terminal]
     trace_id
         The run's id in its trace and log lines. [default: a new one]
+    grant
+        What the run may do that tools require; repeat it for more. [default: the file's tools.grants]
+    user
+        For whom it runs; tools' results that are kept for a user, and the audit log, go by it.
     quiet
-        Nothing but the answer, and what is wrong with it.
+        Nothing but the answer, and what is wrong with it; you are not asked.
     """
-    with _failure_as_json() if as_json else nullcontext(), _log_lines() if log else nullcontext():
+    with failure_as_json() if as_json else nullcontext(), _log_lines() if log else nullcontext():
         spec = load_spec(config)
         agent = Agent.from_spec(spec)
         words = sys.stdin.read() if prompt == "-" else prompt
         if not words.strip():
             raise ConfigError("The prompt is empty; say what the agent should do.")
-        embedded = spec.inference.endpoint == "local"
         have_weights(spec.inference.endpoint, spec.inference.model)
         streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
-        status = not (as_json or quiet)
-        result = run_async(_answer(agent, words, trace_id, warm=embedded, streams=streams, status=status))
-    if as_json:
-        write_json(as_dict(result))
-    elif not streams:
-        print(result.output)
-    tell_if_cut(result)
-    return 0 if held(result.trace) else 1
+        embedded = spec.inference.endpoint == "local"
+        answering = Answering(agent, config, embedded, as_json, streams, status=not (as_json or quiet))
+        how: Any = {"trace_id": trace_id, "user": user, "grants": grant}
+        ended = answering.begin(Start(partial(agent.run, words, **how), partial(agent.stream, words, **how)))
+    return tell(ended, answering)
 
 
-async def _answer(
-    agent: Agent, prompt: str, trace_id: str | None, *, warm: bool, streams: bool, status: bool
-) -> Result:
-    async with agent:
-        try:
-            with Screen(answer=streams, status=status) as screen:
-                if warm:
-                    await agent.warm()  # loading a model is no part of a run
-                result = await watch(agent, prompt, screen, trace_id)
-        except HotloopError as error:
-            if status and error.trace and error.trace.turns:
-                show_trace(messages(), error.trace)
-            raise
-    if status:
-        show_trace(messages(), result.trace)
-    return result
+def tell(ended: Result | Pause, answering: Answering) -> int:
+    """Write the answer, or that the run waits; the exit code."""
+    if isinstance(ended, Pause):
+        return _tell_pause(ended, answering)
+    if answering.as_json:
+        write_json(as_dict(ended))
+    elif not answering.streams:
+        print(ended.output)
+    tell_if_cut(ended)
+    return 0 if held(ended.trace) else 1
+
+
+def _tell_pause(pause: Pause, answering: Answering) -> int:
+    if answering.as_json:
+        paused = {"run_id": pause.run_id, "calls": [call_as_dict(call) for call in pause.calls]}
+        write_json({"paused": paused, "trace": pause.trace.to_dict() if pause.trace else None})
+    elif answering.status and not answering.asks:
+        for call in pause.calls:
+            show_call(messages(), call)
+    say_waiting(pause.run_id, pause.calls, answering.config)
+    return _PAUSED
 
 
 def held(trace: Trace) -> bool:
@@ -109,7 +122,7 @@ def as_dict(result: Result) -> dict[str, object]:
 
 
 @contextmanager
-def _failure_as_json() -> Iterator[None]:
+def failure_as_json() -> Iterator[None]:
     """Write what is raised as one object, with the trace as far as the run came (null before it began)."""
     try:
         yield

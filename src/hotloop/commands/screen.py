@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, redirect_stdout
 from typing import Self
 
@@ -13,17 +14,25 @@ from rich.markup import escape
 from hotloop.agent import Agent, Result
 from hotloop.commands.console import messages
 from hotloop.events import (
+    ApprovalNeeded,
     Event,
     ReplyFinished,
     Reset,
     Retrying,
     RunFinished,
+    RunPaused,
     TextDelta,
     ToolFinished,
     ToolStarted,
     ToolStatus,
 )
 from hotloop.units import show_ms
+
+_HOW = {
+    "cached": ", from the cache",
+    "joined": ", shared with the same call",
+    "fallback": ", stood in: time was over",
+}
 
 
 class _Failure(msgspec.Struct):
@@ -44,7 +53,7 @@ class Screen:
         self._answer = answer
         self._status = status
         self._in_line = False
-        self._at_work = 0
+        self._at_work: set[str] = set()  # ids of calls; not each of them that ends has begun
         self._spinner = self._err.status("", spinner="dots", refresh_per_second=5)
         self._noise = FileProxy(self._err, sys.stderr)
         self._others = redirect_stdout(self._noise)  # a tool that prints must not write into the answer
@@ -76,16 +85,18 @@ class Screen:
                 self._tell(f"[yellow]↻[/] the reply starts anew: {escape(reason)}")
             case Retrying(attempt, delay, reason):
                 self._tell(f"[yellow]↻[/] attempt {attempt} in {delay:.1f} s: {escape(reason)}")
-            case ToolStarted(_, name, _, status):
-                self._at_work += 1
+            case ToolStarted(call_id, name, _, status):
+                self._at_work.add(call_id)
                 self._tell(f"[cyan]→[/] {escape(status or name)}")
                 self._wait()
             case ToolStatus(_, _, status):
                 self._tell(f"[cyan]·[/] {escape(status)}")
             case ToolFinished():
-                self._at_work -= 1
+                self._at_work.discard(event.call_id)
                 self._tell(_finished(event))
                 self._wait()
+            case ApprovalNeeded(_, name):
+                self._tell(f"[yellow]?[/] {escape(name)} waits for a person")
             case ReplyFinished(_, calls) if calls:
                 self._end_line()
                 self._wait()
@@ -108,14 +119,21 @@ class Screen:
             self._in_line = False
 
 
-async def watch(agent: Agent, prompt: str, screen: Screen, trace_id: str | None = None) -> Result:
-    """Run the agent on one prompt and show it. Raises HotloopError."""
-    async with aclosing(agent.stream(prompt, trace_id=trace_id)) as events:
+async def follow(events: AsyncGenerator[Event], screen: Screen) -> Result | RunPaused:
+    """Show a run to its end, or to its pause. Raises HotloopError."""
+    async with aclosing(events):
         async for event in events:
             screen.show(event)
-            if isinstance(event, RunFinished):
-                result: Result = event.result
-    return result
+            if isinstance(event, RunFinished | RunPaused):
+                last = event
+    return last.result if isinstance(last, RunFinished) else last
+
+
+async def watch(agent: Agent, prompt: str, screen: Screen) -> Result:
+    """Run an agent whose tools need nobody's approval on one prompt, and show it. Raises HotloopError."""
+    ended = await follow(agent.stream(prompt), screen)
+    assert isinstance(ended, Result)
+    return ended
 
 
 def tell_if_cut(result: Result) -> None:
@@ -126,11 +144,13 @@ def tell_if_cut(result: Result) -> None:
 
 
 def _finished(event: ToolFinished) -> str:
-    name = escape(event.name)
-    if event.outcome == "error":
-        return f"[red]✗[/] {name} [dim]{show_ms(event.ms)}[/]: {escape(_reason(event.content))}"
-    how = {"cached": ", from the cache", "joined": ", shared with the same call"}.get(event.outcome, "")
-    return f"[green]✓[/] {name} [dim]{show_ms(event.ms)}{how}[/]"
+    name, took = escape(event.name), f"[dim]{show_ms(event.ms)}"
+    match event.outcome:
+        case "error" | "refused":
+            return f"[red]✗[/] {name} {took}[/]: {escape(_reason(event.content))}"
+        case "discarded":
+            return f"[yellow]✗[/] {name} {took}, for a reply that came to nothing[/]"
+    return f"[green]✓[/] {name} {took}{_HOW.get(event.outcome, '')}[/]"
 
 
 def _reason(content: str) -> str:

@@ -1,0 +1,104 @@
+"""Calls that a person must decide about: shown, asked about on a terminal, and how to decide about them later."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from rich.cells import cell_len
+from rich.console import Console
+
+from hotloop.commands.console import messages
+from hotloop.tools.approvals import ApprovalStore, PendingCall
+
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False, "l": None, "later": None}
+
+
+def ask(store: ApprovalStore, run_id: str) -> list[PendingCall]:
+    """Ask about each call of a run that nobody has decided about, and keep what is said; what was left for later."""
+    console, by = messages(), login_name()
+    calls = undecided(store, run_id)
+    for place, call in enumerate(calls):
+        show_call(console, call)
+        approved = _decision(console, call.name)
+        if approved is None:
+            return calls[place:]
+        store.decide(run_id, call.call_id, call.digest, approved, by)
+    return []
+
+
+def undecided(store: ApprovalStore, run_id: str) -> list[PendingCall]:
+    """The calls of a run that nobody has decided about. Raises ConfigError if there is no such run."""
+    return [slot.call for slot in store.load(run_id).calls if slot.decision is None]
+
+
+def login_name() -> str:
+    """The name of whoever is at the terminal, "" if the system has none for them."""
+    with suppress(KeyError, OSError):
+        return getpass.getuser()
+    return ""
+
+
+def show_call(console: Console, call: PendingCall, mark: str = "[yellow]?[/]", note: str = "") -> None:
+    """A call with its arguments: on one line, or on several if that were too long."""
+    head = f"{call.call_id} {call.name}"
+    line = _readable(msgspec.json.format(call.arguments, indent=0))
+    if cell_len(f"? {head} {line}") > console.width:
+        line = _readable(msgspec.json.format(call.arguments))
+    console.print(mark, end=" ")
+    console.print(f"{head} {line}", style="bold", markup=False, soft_wrap=True)
+    if note:
+        console.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
+
+
+def say_waiting(run_id: str, calls: Sequence[PendingCall], config: Path) -> None:
+    """Say that a run waits for decisions about these calls, if there are any, and with which command it goes on."""
+    names = ", ".join(dict.fromkeys(call.name for call in calls))
+    waits = f"waits for a decision about {names}. To approve (or --refuse) and go on:"
+    choices = [word for call in calls for word in ("--approve", call.call_id)]
+    command = shlex.join(["hotloop", "resume", str(config), run_id, *choices])
+    sentence = f"Run {run_id} {waits if calls else 'is kept as far as it came. To go on:'}\n  {command}"
+    messages().print(sentence, markup=False, soft_wrap=True)
+
+
+def call_as_dict(call: PendingCall) -> dict[str, object]:
+    """A call, ready for JSON."""
+    return {
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": msgspec.Raw(call.arguments.encode()),
+        "digest": call.digest,
+    }
+
+
+def _decision(console: Console, name: str) -> bool | None:
+    """What the person says; None for later."""
+    _forget_typed()
+    while True:
+        try:
+            said = console.input(f"Approve {name}? \\[y/N/later] ").strip().lower()
+        except EOFError:
+            console.print()
+            return None
+        if said in _ANSWERS:
+            return _ANSWERS[said]
+
+
+def _forget_typed() -> None:
+    """Drop what was typed before the question was there: it is no answer to it."""
+    with suppress(ImportError, OSError, ValueError):  # not on every system, and not for every stdin
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _readable(text: str) -> str:
+    """JSON in which nothing hides: characters that cannot be seen, or that turn what follows around, are escaped."""
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)

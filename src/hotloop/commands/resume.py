@@ -1,0 +1,172 @@
+"""`hotloop resume`: runs that wait for a person's decisions, or were cut off after one; deciding and going on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from hotloop.agent import Agent
+from hotloop.commands.answering import Answering, Pause
+from hotloop.commands.asking import call_as_dict, login_name, show_call, undecided
+from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.options import Flag, Json
+from hotloop.commands.run import failure_as_json, tell
+from hotloop.commands.weights import have_weights
+from hotloop.config.spec import load_spec
+from hotloop.errors import ConfigError
+from hotloop.tools.approvals import ApprovalStore, PausedRun, Slot
+
+Ids: TypeAlias = Annotated[list[str] | None, Parameter(negative=(), metavar="ID")]
+
+
+def resume(
+    config: Path,
+    run_id: str | None = None,
+    /,
+    *,
+    approve: Ids = None,
+    refuse: Ids = None,
+    approve_all: Flag = False,
+    refuse_all: Flag = False,
+    reason: Annotated[str, Parameter(show_default=False, metavar="TEXT")] = "",
+    by: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    discard: Flag = False,
+    as_json: Json = False,
+) -> int:
+    """Decide about the calls that a run waits for, and go on with it.
+
+    Without RUN_ID it lists the runs that wait. A run goes on once all its calls are decided;
+    on a terminal you are asked about those that are left. Only what has not run is run.
+
+    Example: hotloop resume agent.yaml req-4f1c22a09b3e --approve call00002
+
+    Parameters
+    ----------
+    config
+        The agent's file; see docs/configuration.md.
+    run_id
+        The run, as it said when it paused.
+    approve
+        A call that may run; repeat it for more.
+    refuse
+        A call that may not.
+    approve_all
+        All calls may run that nobody has decided about.
+    refuse_all
+        None of them may.
+    reason
+        Why, for the record; of a refusal the model is told.
+    by
+        Who decides. [default: your login name]
+    discard
+        Give the run up instead: it is forgotten, with all that was decided.
+    as_json
+        Print one object, as run does, or with all runs.
+    """
+    with failure_as_json() if as_json else nullcontext():
+        spec = load_spec(config)
+        agent = Agent.from_spec(spec)
+        chosen = _chosen(approve or [], refuse or [])
+        others = _for_others(approve_all, refuse_all)
+        decides = bool(chosen) or others is not None
+        _require(run_id is not None or not (decides or discard), "Say for which run, by its id after the file.")
+        _require(not (decides and discard), "A run that is given up needs no decisions; leave them out, or --discard.")
+        if run_id is None:
+            return _list(agent.approvals, config, as_json)
+        if discard:
+            return _discard(agent.approvals, run_id, as_json)
+        _decide(agent.approvals, run_id, chosen, others, login_name() if by is None else by, reason)
+        have_weights(spec.inference.endpoint, spec.inference.model)
+        embedded, streams = spec.inference.endpoint == "local", not as_json and sys.stdout.isatty()
+        answering = Answering(agent, config, embedded, as_json, streams, status=not as_json)
+        left = undecided(agent.approvals, run_id)
+        ended = answering.decide(Pause(run_id, left)) if left else answering.go_on(run_id)
+    return tell(ended, answering)
+
+
+def _chosen(approve: Sequence[str], refuse: Sequence[str]) -> dict[str, bool]:
+    """Which calls are approved, and which are not."""
+    both = sorted({*approve} & {*refuse})
+    _require(not both, f"Either approve or refuse {', '.join(both)}, not both.")
+    return dict.fromkeys(approve, True) | dict.fromkeys(refuse, False)
+
+
+def _for_others(approve_all: bool, refuse_all: bool) -> bool | None:
+    """What is decided about calls that are not named; None for nothing."""
+    _require(not (approve_all and refuse_all), "Either --approve-all or --refuse-all, not both.")
+    return approve_all if approve_all or refuse_all else None
+
+
+def _decide(
+    store: ApprovalStore, run_id: str, chosen: dict[str, bool], others: bool | None, by: str, reason: str
+) -> None:
+    """Put the decisions, all or none of them."""
+    digests = {slot.call.call_id: slot.call.digest for slot in store.load(run_id).calls}
+    left = [call.call_id for call in undecided(store, run_id)]
+    if others is not None:
+        chosen = dict.fromkeys(left, others) | chosen
+    # First those that are not to be decided any more, or never were: they change nothing, or are an error.
+    for call_id in sorted(chosen, key=left.__contains__):
+        store.decide(run_id, call_id, digests.get(call_id, ""), chosen[call_id], by, reason)
+
+
+def _discard(store: ApprovalStore, run_id: str, as_json: bool) -> int:
+    with store.lease(run_id):
+        store.finish(run_id)
+    if as_json:
+        write_json({"discarded": run_id})
+    else:
+        messages().print(f"Run {run_id} is given up.", markup=False, soft_wrap=True)
+    return 0
+
+
+def _list(store: ApprovalStore, config: Path, as_json: bool) -> int:
+    runs = store.runs()
+    if as_json:
+        write_json({"runs": [_as_dict(run) for run in runs]})
+        return 0
+    for run in runs:
+        _show(run)
+    console = results()
+    hint = f"Go on with: hotloop resume {shlex.quote(str(config))} RUN_ID, with --approve ID or --refuse ID for each ?"
+    console.print(hint if runs else f"No run waits in {store.path}.", style="dim", markup=False, soft_wrap=True)
+    return 0
+
+
+def _show(run: PausedRun) -> None:
+    console = results()
+    since = datetime.fromtimestamp(run.paused_at).strftime("%Y-%m-%d %H:%M:%S")
+    what = "waits" if any(slot.decision is None for slot in run.calls) else "can go on"
+    told = " · ".join(part for part in (run.run_id, run.agent, f"{what} since {since}") if part)
+    console.print(told, style="bold", markup=False, soft_wrap=True)
+    for slot in run.calls:
+        show_call(console, slot.call, *_decided(slot))
+    console.print()
+
+
+def _decided(slot: Slot) -> tuple[str, str]:
+    """A mark for what was decided about a call, and the same in words."""
+    if slot.decision is None:
+        return "[yellow]?[/]", ""
+    mark, word = ("[green]✓[/]", "approved") if slot.decision.approved else ("[red]✗[/]", "refused")
+    by = f" by {slot.decision.by}" if slot.decision.by else ""
+    reason = f": {slot.decision.reason}" if slot.decision.reason else ""
+    return mark, f"{word}{by}{reason}{', and begun' if slot.claimed else ''}"
+
+
+def _as_dict(run: PausedRun) -> dict[str, object]:
+    """A run that waits, ready for JSON."""
+    calls = [call_as_dict(slot.call) | {"decision": slot.decision, "claimed": slot.claimed} for slot in run.calls]
+    return {"run_id": run.run_id, "agent": run.agent, "paused_at": run.paused_at, "calls": calls}
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise ConfigError(otherwise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,14 @@ class Terminal:
     def type(self, text: str) -> None:
         """Type this on the keyboard."""
         os.write(self._ours, text.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C; again if nothing comes of it, as when Python is just about to read from the terminal."""
+        for _ in range(ENOUGH):
+            self.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
+                return
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what was shown since what was waited for last."""

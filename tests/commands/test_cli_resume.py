@@ -94,9 +94,11 @@ def test_run_goes_on_only_when_all_is_decided(hotloop, waiting):
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 def test_person_at_the_terminal_is_asked_about_what_is_left(waiting):
     config = waiting("Done.", calls=[ONE, TWO])
-    with on_a_terminal("resume", config, "req-7", "--approve", "call00001") as terminal:
+    decided = ("--approve", "call00001", "--by", "bob", "--reason", "seen it")
+    with on_a_terminal("resume", config, "req-7", *decided) as terminal:
         terminal.until('? call00002 refund {"note": "broken", "order_id": "2"}\nApprove refund? [y/N/later] ')
         terminal.type("n\n")
+        terminal.until("A person refused this call of refund: seen it. Do not try it again.\n")
         terminal.until("Done.\n")
         assert terminal.end()[0] == 0
     assert refunded(config) == "1"

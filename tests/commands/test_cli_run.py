@@ -4,12 +4,11 @@ import io
 import json
 import re
 import shlex
-import signal
 import sys
 
 import pytest
 from desk import ONE, TWO, open_desk, refunded
-from terminal import on_a_terminal
+from terminal import Terminal, on_a_terminal
 
 from hotloop.testing import call, raw, say
 from hotloop.tools.approvals import ApprovalStore
@@ -257,16 +256,32 @@ def test_what_is_decided_stays_when_the_rest_is_left_for_later(serve, tmp_path):
 
 
 @posix
-@pytest.mark.parametrize("gone", [lambda terminal: terminal.type("\x04"), None])
-def test_run_goes_on_waiting_when_the_person_leaves(serve, tmp_path, gone):
+@pytest.mark.parametrize(
+    ("leave", "exit_code"), [(lambda terminal: terminal.type("\x04"), 3), (Terminal.interrupt, 130)]
+)
+def test_run_goes_on_waiting_when_the_person_leaves(serve, tmp_path, leave, exit_code):
     config = open_desk(tmp_path, serve([ONE]))
     with on_a_terminal("run", config, "Pay back.") as terminal:
         terminal.until("[y/N/later] ")
-        gone(terminal) if gone else terminal.process.send_signal(signal.SIGINT)
+        leave(terminal)
         code, shown = terminal.end()
-    assert code == (3 if gone else 130)
+    assert code == exit_code
     assert "waits for a decision about refund. To approve (or --refuse) and go on:\n  hotloop resume" in shown
     assert [slot.decision for run in ApprovalStore(tmp_path / "waiting.db").runs() for slot in run.calls] == [None]
+
+
+@posix
+def test_run_that_is_stopped_after_the_decision_can_go_on(hotloop, serve, tmp_path):
+    config = open_desk(tmp_path, serve([ONE, "Done."], ttft=0.3))
+    with on_a_terminal("run", config, "Pay back.", "--trace-id", "req-7") as terminal:
+        terminal.until("[y/N/later] ")
+        terminal.type("y\n")
+        terminal.until("✓ refund")
+        terminal.interrupt()
+        code, shown = terminal.end()
+    assert code == 130
+    assert f"Run req-7 is kept as far as it came. To go on:\n  hotloop resume {config} req-7\n" in shown
+    assert (hotloop("resume", config, "req-7").out, refunded(config)) == ("Done.\n", "1")
 
 
 @posix

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hotloop.agent import Agent, Result
 from hotloop.commands.asking import ask, say_waiting, undecided
 from hotloop.commands.console import messages, show_trace
-from hotloop.commands.launch import run_async
+from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.screen import Screen, follow
 from hotloop.errors import ApprovalRequired, HotloopError, ModelError
 from hotloop.events import Event, RunPaused
@@ -35,7 +35,7 @@ class Start(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """An agent, the file that declares it, and how its runs are shown.
+    """An agent, the file that declares it, who decides about its calls (and why), and how its runs are shown.
 
     That is: not at all before they have ended (`as_json`), or text as it comes (`streams`) and what goes on (`status`).
     An `embedded` model is loaded first, for that is no part of a run.
@@ -44,9 +44,11 @@ class Answering(NamedTuple):
     agent: Agent
     config: Path
     embedded: bool
-    as_json: bool = False
-    streams: bool = False
-    status: bool = True
+    as_json: bool
+    streams: bool
+    status: bool
+    by: str
+    reason: str = ""
 
     @property
     def asks(self) -> bool:
@@ -61,7 +63,7 @@ class Answering(NamedTuple):
         """`begin` for a run that was paused; when it is cut off, it says how to go on again."""
         start = Start(partial(self.agent.resume, run_id), partial(self.agent.resume_stream, run_id))
         try:
-            ended = run_async(self._take(start))
+            ended = run_async(self._take(start), TO_REPORT)
         except (ModelError, KeyboardInterrupt):
             say_waiting(run_id, [], self.config)
             raise
@@ -73,7 +75,7 @@ class Answering(NamedTuple):
             return ended
         store = self.agent.approvals
         try:
-            left = ask(store, ended.run_id)
+            left = ask(store, ended.run_id, self.by, self.reason)
         except KeyboardInterrupt:
             messages().print()
             say_waiting(ended.run_id, undecided(store, ended.run_id), self.config)

@@ -20,16 +20,15 @@ from hotloop.tools.approvals import ApprovalStore, PendingCall
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False, "l": None, "later": None}
 
 
-def ask(store: ApprovalStore, run_id: str) -> list[PendingCall]:
+def ask(store: ApprovalStore, run_id: str, by: str, reason: str = "") -> list[PendingCall]:
     """Ask about each call of a run that nobody has decided about, and keep what is said; what was left for later."""
-    console, by = messages(), login_name()
-    calls = undecided(store, run_id)
+    console, calls = messages(), undecided(store, run_id)
     for place, call in enumerate(calls):
         show_call(console, call)
         approved = _decision(console, call.name)
         if approved is None:
             return calls[place:]
-        store.decide(run_id, call.call_id, call.digest, approved, by)
+        store.decide(run_id, call.call_id, call.digest, approved, by, reason)
     return []
 
 

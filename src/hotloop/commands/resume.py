@@ -82,10 +82,11 @@ def resume(
             return _list(agent.approvals, config, as_json)
         if discard:
             return _discard(agent.approvals, run_id, as_json)
-        _decide(agent.approvals, run_id, chosen, others, login_name() if by is None else by, reason)
+        by = login_name() if by is None else by
+        _decide(agent.approvals, run_id, chosen, others, by, reason)
         have_weights(spec.inference.endpoint, spec.inference.model)
         embedded, streams = spec.inference.endpoint == "local", not as_json and sys.stdout.isatty()
-        answering = Answering(agent, config, embedded, as_json, streams, status=not as_json)
+        answering = Answering(agent, config, embedded, as_json, streams, not as_json, by, reason)
         left = undecided(agent.approvals, run_id)
         ended = answering.decide(Pause(run_id, left)) if left else answering.go_on(run_id)
     return tell(ended, answering)
@@ -108,8 +109,9 @@ def _decide(
     store: ApprovalStore, run_id: str, chosen: dict[str, bool], others: bool | None, by: str, reason: str
 ) -> None:
     """Put the decisions, all or none of them."""
-    digests = {slot.call.call_id: slot.call.digest for slot in store.load(run_id).calls}
-    left = [call.call_id for call in undecided(store, run_id)]
+    slots = store.load(run_id).calls
+    digests = {slot.call.call_id: slot.call.digest for slot in slots}
+    left = [slot.call.call_id for slot in slots if slot.decision is None]
     if others is not None:
         chosen = dict.fromkeys(left, others) | chosen
     # First those that are not to be decided any more, or never were: they change nothing, or are an error.

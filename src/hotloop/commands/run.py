@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from hotloop.agent import Agent, Result
 from hotloop.commands.answering import Answering, Pause, Start
-from hotloop.commands.asking import call_as_dict, say_waiting, show_call
+from hotloop.commands.asking import call_as_dict, login_name, say_waiting, show_call
 from hotloop.commands.console import messages, write_json
 from hotloop.commands.options import Flag, Json
 from hotloop.commands.screen import tell_if_cut
@@ -77,7 +77,8 @@ def run(
         have_weights(spec.inference.endpoint, spec.inference.model)
         streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
         embedded = spec.inference.endpoint == "local"
-        answering = Answering(agent, config, embedded, as_json, streams, status=not (as_json or quiet))
+        status = not (as_json or quiet)
+        answering = Answering(agent, config, embedded, as_json, streams, status, login_name())
         how: Any = {"trace_id": trace_id, "user": user, "grants": grant}
         ended = answering.begin(Start(partial(agent.run, words, **how), partial(agent.stream, words, **how)))
     return tell(ended, answering)

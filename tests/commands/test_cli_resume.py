@@ -220,3 +220,15 @@ def test_system_without_a_name_for_its_user_leaves_it_open(hotloop, waiting, mon
     monkeypatch.setattr("getpass.getuser", lambda: {}["uid"])
     hotloop("resume", config, "req-7", "--approve", "call00001")
     assert decisions(config) == [(True, "", ""), None]
+
+
+def test_example_pauses_and_goes_on(hotloop, serve, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    examples = Path(__file__).parents[2] / "examples"
+    config = tmp_path / "refunds.yaml"
+    config.write_text((examples / "refunds.yaml").read_text().replace("http://127.0.0.1:8000/v1", serve()))
+    (tmp_path / "refunds.py").write_text((examples / "refunds.py").read_text())
+    asked = "Order 20250101 arrived broken, please refund {} EUR."
+    assert hotloop("run", config, asked.format(20)).code == 0
+    assert hotloop("run", config, asked.format(120), "--trace-id", "req-7").code == 3
+    assert "120.00 EUR are on their way" in hotloop("resume", config, "req-7", "--approve-all").out

@@ -23,7 +23,7 @@ STEPS = ("pause", "decide", "claim", "record", "finish")
 
 def pending(run_id: str, call_id: str, arguments: str = "{}") -> PendingCall:
     """A call as a run would ask about it."""
-    return PendingCall(call_id, "refund", arguments, digest_of(run_id, call_id, "refund", arguments), "it costs money")
+    return PendingCall(call_id, "refund", arguments, digest_of(run_id, call_id, "refund", arguments))
 
 
 def take_step(store: ApprovalStore, run_id: str, step: str) -> None:

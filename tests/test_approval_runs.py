@@ -301,10 +301,6 @@ PLAN = call(
 )
 
 
-HANGS = pytest.mark.xfail(reason="a call waits for ever for one that was found to be pending before", strict=True)
-
-
-@HANGS
 @pytest.mark.parametrize("approved", [True, False])
 async def test_steps_of_a_plan_wait_for_one_that_needs_an_approval(agent_of, approved):
     agent, model = agent_of(PLAN, "Done.", plan=True)
@@ -326,7 +322,6 @@ async def test_run_waits_for_tools_that_are_gone(agent_of):
     assert agent.approvals.load(run_id).run_id == run_id
 
 
-@HANGS
 async def test_call_that_comes_after_one_that_needs_an_approval_waits_for_it(tmp_path):
     @tool(after=["refund"])
     async def tell(text: str) -> str:
@@ -343,10 +338,9 @@ async def test_call_that_comes_after_one_that_needs_an_approval_waits_for_it(tmp
     assert runs == ["refund 1 1", "tell x"]
 
 
-# What does not hold yet
+# Other ways to go on
 
 
-@pytest.mark.xfail(reason="what began early is recorded under an id that is given again", strict=True)
 async def test_id_of_a_reply_that_came_to_nothing_is_not_taken_for_another_call(agent_of):
     agent, _ = agent_of(ONE)
     run_id = (await paused(agent)).run_id
@@ -354,14 +348,13 @@ async def test_id_of_a_reply_that_came_to_nothing_is_not_taken_for_another_call(
     cut, _ = agent_of([call("look_up", key=key) for key in "abcdef"], tpot=0.005)
     async with aclosing(cut.resume_stream(run_id)) as events:  # left, as a process is that is killed meanwhile
         async for event in events:
-            if isinstance(event, ToolFinished) and event.name == "look_up" and len(cut.approvals.results(run_id)) > 1:
+            if isinstance(event, ToolFinished) and event.name == "look_up":
                 break
     other, model = agent_of(call("note", text="x"), "Done.")
     await other.resume(run_id)
     assert told(model)[-1] == "noted"
 
 
-@pytest.mark.xfail(reason="a decision holds only while the tool's test still asks for one", strict=True)
 async def test_refusal_holds_though_the_tool_would_not_ask_any_more(tmp_path):
     limit = 50
 
@@ -380,7 +373,6 @@ async def test_refusal_holds_though_the_tool_would_not_ask_any_more(tmp_path):
     assert runs == []
 
 
-@pytest.mark.xfail(reason="the run that waits is replaced", strict=True)
 async def test_second_run_with_the_id_of_one_that_waits_does_not_replace_it(agent_of):
     agent, _ = agent_of(ONE, TWO)
     before = (await paused(agent, trace_id="req-1")).calls
@@ -389,7 +381,6 @@ async def test_second_run_with_the_id_of_one_that_waits_does_not_replace_it(agen
     assert [slot.call for slot in agent.approvals.load("req-1").calls] == before
 
 
-@pytest.mark.xfail(reason="only the beginning of the conversation is compared, which may be empty", strict=True)
 async def test_session_does_not_take_the_run_of_another(agent_of):
     agent, _ = agent_of(ONE, "Paid.")
     with pytest.raises(ApprovalRequired) as pause:
@@ -399,7 +390,6 @@ async def test_session_does_not_take_the_run_of_another(agent_of):
         await agent.session("bob").resume(pause.value.run_id)
 
 
-@pytest.mark.xfail(reason="whose run it is, is not looked at", strict=True)
 async def test_agent_does_not_take_the_run_of_another(agent_of):
     agent, _ = agent_of(ONE, name="clerk")
     run_id = (await paused(agent)).run_id
@@ -409,7 +399,6 @@ async def test_agent_does_not_take_the_run_of_another(agent_of):
         await other.resume(run_id)
 
 
-@pytest.mark.xfail(reason="it is a ValidationError", strict=True)
 async def test_state_that_cannot_be_read_is_a_sentence(agent_of):
     agent, _ = agent_of(ONE)
     run_id = (await paused(agent)).run_id
@@ -418,7 +407,6 @@ async def test_state_that_cannot_be_read_is_a_sentence(agent_of):
         await agent.resume(run_id)
 
 
-@pytest.mark.xfail(reason="of a result that was cut only the part is saved", strict=True)
 async def test_step_has_the_whole_result_of_another_after_a_pause_too(tmp_path):
     @tool(read_only=True, max_result=200)
     async def list_orders() -> list[str]:
@@ -438,7 +426,6 @@ async def test_step_has_the_whole_result_of_another_after_a_pause_too(tmp_path):
     assert runs == ["refund 00000090 1"]
 
 
-@pytest.mark.xfail(reason="it has none", strict=True)
 async def test_stream_that_pauses_shows_where_the_time_went(agent_of):
     agent, _ = agent_of(ONE)
     *_, last = [event async for event in agent.stream("Go on.")]
@@ -447,7 +434,7 @@ async def test_stream_that_pauses_shows_where_the_time_went(agent_of):
 
 @pytest.mark.parametrize(
     "approved",
-    [True, pytest.param(False, marks=pytest.mark.xfail(reason="not by whom it was refused", strict=True))],
+    [True, False],
 )
 async def test_audit_log_says_who_decided(agent_of, tmp_path, approved):
     agent, _ = agent_of(ONE, "Done.", audit=tmp_path / "audit.jsonl")

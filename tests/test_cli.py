@@ -7,7 +7,7 @@ import pytest
 
 from hotloop.cli import main
 
-COMMANDS = ("demo", "run", "sim", "probe", "audit")
+COMMANDS = ("demo", "run", "sim", "probe", "audit", "resume")
 
 
 def test_version(capsys):

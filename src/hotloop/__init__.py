@@ -3,6 +3,8 @@
 Besides the names here, `hotloop.errors` has every error and `hotloop.testing` what tests of agents need.
 """
 
+import typing
+
 from msgspec import Meta
 
 from hotloop.agent import Agent, Result
@@ -32,10 +34,22 @@ from hotloop.tools.tool import Tool
 from hotloop.trace.ledger import CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
+if typing.TYPE_CHECKING:
+    from hotloop.tools.approvals import ApprovalStore
+    from hotloop.tools.mcp import MCPServer
+    from hotloop.tools.openapi import tools_from_openapi
+
+_LATE = {  # imported when they are asked for, since few programs do
+    "ApprovalStore": "hotloop.tools.approvals",
+    "MCPServer": "hotloop.tools.mcp",
+    "tools_from_openapi": "hotloop.tools.openapi",
+}
+
 __all__ = [
     "Agent",
     "ApprovalNeeded",
     "ApprovalRequired",
+    "ApprovalStore",
     "Budget",
     "BudgetRow",
     "CallFacts",
@@ -44,6 +58,7 @@ __all__ = [
     "ConfigError",
     "Event",
     "HotloopError",
+    "MCPServer",
     "Meta",
     "ModelError",
     "ReasoningDelta",
@@ -69,4 +84,13 @@ __all__ = [
     "Usage",
     "report",
     "tool",
+    "tools_from_openapi",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATE[name]), name)

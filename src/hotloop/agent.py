@@ -44,7 +44,7 @@ from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals import ApprovalStore
+    from hotloop.tools.approvals import ApprovalStore, PausedRun
     from hotloop.tools.audit import AuditLog
 
 _log = logging.getLogger("hotloop.agent")
@@ -272,10 +272,10 @@ class Agent:
         async with held(store, run_id):
             paused = await asyncio.to_thread(store.load, run_id)
             known = await asyncio.to_thread(store.results, run_id)
-            saved = msgspec.json.decode(paused.state, type=loop.Saved)
-            conversation = Conversation.restore(saved.messages, saved.ids_given)
+            saved = self._read(paused)
+            conversation = Conversation.restore(saved.messages, saved.kept, saved.ids_given)
             if session is not None:
-                session.go_on(conversation, run_id)
+                session.go_on(conversation, saved.caller)
 
             async def answer(programs: Programs, ledger: Ledger) -> Reply:
                 ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
@@ -288,6 +288,24 @@ class Agent:
             await asyncio.to_thread(store.finish, run_id)
             return result
 
+    def _read(self, paused: PausedRun) -> loop.Saved:
+        _require(
+            paused.agent == self.name,
+            f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}",
+        )
+        try:
+            return msgspec.json.decode(paused.state, type=loop.Saved)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(
+                f"The state of run {paused.run_id} cannot be read ({error}); another version of hotloop has saved it. "
+                "Resume it with that one, or discard it."
+            ) from None
+
+    async def _pause(self, pause: ApprovalRequired, first: bool) -> None:
+        store = self.approvals
+        save = partial(store.pause, pause.run_id, self.name, pause.state, pause.calls, first=first)
+        await asyncio.to_thread(save)
+
     async def _run(self, run_id: str, answer: Callable[[Programs, Ledger], Awaitable[Reply]]) -> Result:
         ledger = Ledger(clock(), run_id, self.name, time.time())
         ledger.facts["max_parallel"] = self._policy.max_parallel
@@ -298,7 +316,7 @@ class Agent:
             error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
             error.stage = ledger.stages[-1].kind if ledger.stages else None
             if isinstance(error, ApprovalRequired):
-                await asyncio.to_thread(self.approvals.pause, error.run_id, self.name, error.state, error.calls)
+                await self._pause(error, first="paused_ms" not in ledger.facts)
                 ledger.mark("approval", "saved")
             raise
         finally:

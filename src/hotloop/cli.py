@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code.
 
     0: what was asked for held. 1: it did not (a budget exceeded, requests failed). 2: it could not be done.
-    130: stopped by Ctrl-C.
+    3: the run waits for a person. 130: stopped by Ctrl-C.
     """
     prepare_streams()
     tokens = list(sys.argv[1:] if arguments is None else arguments)

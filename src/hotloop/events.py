@@ -111,6 +111,7 @@ class RunPaused(Event, frozen=True, gc=False):
 
     run_id: str
     calls: list[Any]
+    trace: Any
 
 
 class RunFinished(Event, frozen=True, gc=False):

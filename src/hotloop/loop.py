@@ -38,6 +38,7 @@ class Saved(msgspec.Struct, frozen=True):
     """A run in the middle of acting: the conversation before the reply, the reply, and what came of its calls."""
 
     messages: bytes
+    kept: dict[str, str]
     ids_given: int
     turn: int
     reply: Reply
@@ -148,10 +149,11 @@ def _pause(program: Program, run: Run, reply: Reply, batch: Batch, failures: _Fa
 
 
 def _save(program: Program, run: Run, reply: Reply, batch: Batch, failures: _Failures) -> bytes:
-    messages, ids_given = run.conversation.save()
-    kept = [(*key, count) for key, count in failures.items()]
+    messages, kept, ids_given = run.conversation.save()
+    counts = [(*key, count) for key, count in failures.items()]
+    results, turn = batch.results(), run.ledger.turn
     return msgspec.json.encode(
-        Saved(messages, ids_given, run.ledger.turn, reply, batch.ids, batch.results(), kept, program.tools, run.caller)
+        Saved(messages, kept, ids_given, turn, reply, batch.ids, results, counts, program.tools, run.caller)
     )
 
 

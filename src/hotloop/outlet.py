@@ -90,6 +90,6 @@ async def streamed(run: Callable[[Emit], Awaitable[Any]]) -> AsyncGenerator[Even
         try:
             yield RunFinished(await task)
         except ApprovalRequired as pause:
-            yield RunPaused(pause.run_id, pause.calls)
+            yield RunPaused(pause.run_id, pause.calls, pause.trace)
     finally:
         await stop([task])

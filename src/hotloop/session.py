@@ -11,6 +11,7 @@ from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError
 from hotloop.events import Event, RunFinished
 from hotloop.loop import Program
+from hotloop.tools.caller import Caller
 
 if TYPE_CHECKING:
     from hotloop.agent import Agent, Result
@@ -68,8 +69,11 @@ class Session:
         self._branch = self._conversation.branch()
         return self._program, self._branch
 
-    def go_on(self, conversation: Conversation, run_id: str) -> None:
+    def go_on(self, conversation: Conversation, caller: Caller) -> None:
         """For the agent: the branch of a paused run; raises ConfigError unless it continues this conversation."""
+        if caller.session != self.id:
+            whose = f"session {caller.session}" if caller.session else "no session"
+            raise ConfigError(f"Run {caller.run} is one of {whose}, not of {self.id}.")
         if not conversation.messages.startswith(self._conversation.messages):
-            raise ConfigError(f"Session {self.id} has gone on without run {run_id}, so it cannot take its answer.")
+            raise ConfigError(f"Session {self.id} has gone on without run {caller.run}, so it cannot take its answer.")
         self._branch = conversation

@@ -37,15 +37,16 @@ class Conversation:
         copy._calls = self._calls
         return copy
 
-    def save(self) -> tuple[bytes, int]:
-        """The messages, and how many ids were given; what `restore` takes."""
-        return bytes(self.messages), self._calls
+    def save(self) -> tuple[bytes, dict[str, str], int]:
+        """The messages, the kept results, and how many ids were given; what `restore` takes."""
+        return bytes(self.messages), self.kept, self._calls
 
     @classmethod
-    def restore(cls, messages: bytes, calls: int) -> Conversation:
-        """A conversation that was saved. Results that the model had read only in part are no longer kept."""
+    def restore(cls, messages: bytes, kept: dict[str, str], calls: int) -> Conversation:
+        """A conversation that was saved."""
         restored = cls()
         restored.messages = bytearray(messages)
+        restored.kept = kept
         restored._calls = calls
         return restored
 

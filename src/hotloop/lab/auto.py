@@ -20,9 +20,9 @@ def auto(request: Request) -> Reply:
     """A reply made from the request alone.
 
     Offered tools (at most four, `plan` and `read_result` apart) are called once each, with arguments that satisfy their
-    schemas and come from the user's words where these fit. After tool results, or without tools, it is a text that restates the results, JSON
-    that satisfies the requested response format, or a greeting. Raises CannotExemplify for a schema that takes more
-    than plain values.
+    schemas and come from the user's words where these fit. After tool results, or without tools, it is a text that
+    restates the results, JSON that satisfies the requested response format, or a greeting. Raises CannotExemplify for a
+    schema that takes more than plain values.
     """
     messages = request["messages"]
     said = _last_words(messages)

@@ -25,7 +25,7 @@ _SCHEMA = (
     "CREATE TABLE runs (run_id TEXT PRIMARY KEY, agent TEXT NOT NULL, paused_at REAL NOT NULL, state BLOB NOT NULL)",
     """CREATE TABLE slots (
         run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, name TEXT NOT NULL,
-        arguments TEXT NOT NULL, digest TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (run_id, call_id))""",
+        arguments TEXT NOT NULL, digest TEXT NOT NULL, UNIQUE (run_id, call_id))""",
     """CREATE TABLE decisions (
         run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, digest TEXT NOT NULL,
         approved INTEGER NOT NULL, decided_by TEXT NOT NULL, reason TEXT NOT NULL, decided_at REAL NOT NULL,
@@ -41,8 +41,7 @@ _PAUSE = """
     SET agent = excluded.agent, paused_at = excluded.paused_at, state = excluded.state"""
 _RUN = "SELECT agent, paused_at, state FROM runs WHERE run_id = ?"
 _SLOTS = """
-    SELECT call_id, name, arguments, digest, slots.reason,
-        approved, decided_by, decisions.reason, decided_at, executions.run_id IS NOT NULL
+    SELECT call_id, name, arguments, digest, approved, decided_by, reason, decided_at, executions.run_id IS NOT NULL
     FROM slots LEFT JOIN decisions USING (run_id, call_id, digest) LEFT JOIN executions USING (run_id, call_id)
     WHERE slots.run_id = ? ORDER BY slots.rowid"""
 _CLAIM = """
@@ -65,14 +64,13 @@ _creating = threading.Lock()
 class PendingCall(msgspec.Struct, frozen=True):
     """A call that a person is asked about.
 
-    `arguments` is JSON text, `digest` what `digest_of` makes of the call, `reason` why a decision is needed.
+    `arguments` is JSON text, `digest` what `digest_of` makes of the call.
     """
 
     call_id: str
     name: str
     arguments: str
     digest: str
-    reason: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -127,19 +125,23 @@ class ApprovalStore:
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = (Path(path).expanduser() if path else approvals_path()).absolute()
 
-    def pause(self, run_id: str, agent: str, state: bytes, calls: Sequence[PendingCall]) -> None:
+    def pause(
+        self, run_id: str, agent: str, state: bytes, calls: Sequence[PendingCall], *, first: bool = False
+    ) -> None:
         """Keep a run with the calls that it waits for, instead of what was kept of its state and its calls before.
 
         Decisions about the same calls with the same arguments stay, and so does all that was begun and recorded.
-        Raises ConfigError if two calls have the same id.
+        Raises ConfigError if two calls have the same id, and, for a run that pauses `first`, if one with its id waits.
         """
         if len({call.call_id for call in calls}) < len(calls):
             raise ConfigError(f"Run {run_id} cannot wait for two calls with the same id; give each its own")
         with self._transaction() as db:
+            if first and db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
+                raise ConfigError(f"A run {run_id} waits already; resume it, or give this one another trace_id")
             db.execute(_PAUSE, (run_id, agent, time.time(), state))
             db.execute("DELETE FROM slots WHERE run_id = ?", (run_id,))
             rows = [(run_id, *msgspec.structs.astuple(call)) for call in calls]
-            db.executemany("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?)", rows)
+            db.executemany("INSERT INTO slots VALUES (?, ?, ?, ?, ?)", rows)
 
     def load(self, run_id: str) -> PausedRun:
         """The run as it was paused, with what was decided since."""

@@ -30,6 +30,7 @@ from hotloop.trace.ledger import Kind
 from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
+    from hotloop.tools.approvals import PendingCall
     from hotloop.tools.executor import Executor
 
 
@@ -69,9 +70,10 @@ class Course(msgspec.Struct, eq=False):
                 await self._answer(job, ready, arguments)
             else:
                 await self._work(job, ready, arguments, self.context.deadline)
-            if permits is not None and job.result is not None:
+            if permits is not None and job.result is not None and not job.early:
                 await self._record(job, permits, job.result)
         finally:
+            job.over = True
             if job.done is not None:
                 job.done.set()
 
@@ -129,39 +131,40 @@ class Course(msgspec.Struct, eq=False):
 
     async def _guard(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> bool:
         """Whether the call may run now; raises ToolRefused if it never may."""
+        permits, decision = self.context.permits, None
         try:
             guard.check(tool, arguments, self.context.caller.grants)
-            by = await self._approval(job) if guard.needs_approval(tool, arguments) else None
+            if guard.needs_approval(tool, arguments) or (permits is not None and permits.asked(job.call_id)):
+                call = self._as_pending(job)
+                decision = permits.decision(call) if permits is not None else None
+                if permits is None or decision is None:
+                    return self._pause(job, call)
+                if not decision.approved:
+                    because = f": {decision.reason}" if decision.reason else ""
+                    raise ToolRefused(f"A person refused this call of {job.name}{because}. Do not try it again.")
+                await permits.claim(call)
         except ToolRefused as error:
             job.outcome = "refused"
-            self._audit(job, "refused", str(error))
+            self._audit(job, "refused", str(error), decision.by if decision is not None else "")
             raise
-        if job.pending is not None:
-            self._audit(job, "pending")
-            self.context.emit([ApprovalNeeded(job.call_id, job.name, job.pending.arguments, job.pending.digest)])
-            return False
-        self._audit(job, "allowed" if by is None else "approved", by=by or "")
+        self._audit(job, "approved" if decision else "allowed", by=decision.by if decision is not None else "")
         now = self.context.ledger.clock()
-        self.context.ledger.add("guard" if by is None else "approval", job.since, now, job.lane, job.name)
+        self.context.ledger.add("approval" if decision else "guard", job.since, now, job.lane, job.name)
         job.since = now
         return True
 
-    async def _approval(self, job: Job) -> str:
-        """Who approved the call; notes it as pending if nobody has decided yet. Raises ToolRefused."""
+    def _as_pending(self, job: Job) -> PendingCall:
         from hotloop.tools.approvals import PendingCall, digest_of
 
-        permits, text = self.context.permits, canonical(job.text)
-        digest = digest_of(self.context.caller.run, job.call_id, job.name, text)
-        call = PendingCall(job.call_id, job.name, text, digest)
-        decision = permits.decision(call) if permits is not None else None
-        if decision is None or permits is None:
-            job.pending = call
-            return ""
-        if not decision.approved:
-            because = f": {decision.reason}" if decision.reason else ""
-            raise ToolRefused(f"A person refused this call of {job.name}{because}. Do not try it again.")
-        await permits.claim(call)
-        return decision.by
+        text = canonical(job.text)
+        return PendingCall(job.call_id, job.name, text, digest_of(self.context.caller.run, job.call_id, job.name, text))
+
+    def _pause(self, job: Job, call: PendingCall) -> bool:
+        """Nobody has decided yet."""
+        job.pending = call
+        self._audit(job, "pending")
+        self.context.emit([ApprovalNeeded(job.call_id, job.name, call.arguments, call.digest)])
+        return False
 
     async def _answer(self, job: Job, ready: Ready, arguments: dict[str, Any]) -> None:
         """Get the result of a call that is allowed: it is known already, or it is worked for."""

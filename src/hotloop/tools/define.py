@@ -90,6 +90,11 @@ def make_tool(
         raise ToolDefinitionError(
             f"{name!r} is no name that services accept; give name= up to 64 letters of a-z, A-Z, 0-9, _ and -"
         )
+    rules = read_rules(options, name, schema)
+    if rules.get("sandbox"):
+        from hotloop.tools.sandbox import check_sandboxed
+
+        check_sandboxed(function)
     return Tool(
         name=name,
         description=description,
@@ -98,7 +103,7 @@ def make_tool(
         parameters=schema,
         definition=_definition(name, description, schema),
         decode=decode,
-        **read_rules(options, name, schema),
+        **rules,
     )
 
 

@@ -27,7 +27,8 @@ FOREVER = Deadline(None, 0)
 class Ready(NamedTuple):
     """A tool with the policy that holds for it; times in seconds.
 
-    It runs `once` if it is tried once and nothing stands in for it. It `shares` if its results are kept or identical calls at the same time joined; it `stales` what others have read.
+    It runs `once` if it is tried once and nothing stands in for it. It `shares` if its results are kept or identical
+    calls at the same time joined; it `stales` what others have read.
     """
 
     tool: Tool
@@ -98,8 +99,7 @@ class Execution(msgspec.Struct, eq=False):
         ready = self.ready
         if ready.stand_in is None:
             return ToolResult(encode_result(ready.tool.on_timeout), fallback=True)
-        other = Execution(ready.stand_in, self.arguments, self.run_id, self.call_id, self.clock, self.emit, self.deadline)
-        result = await other.run()
+        result = await msgspec.structs.replace(self, ready=ready.stand_in).run()
         return ToolResult(result.content, result.failed, fallback=True)
 
     async def _pause(self, retry: int) -> bool:

@@ -38,7 +38,8 @@ class Job(msgspec.Struct, eq=False):
     Until it may run, `fault` says why it never can, `needs` are the steps whose results it takes, `edges` all jobs that
     it waits for, and why. Afterwards it has a `result`, or none because a person must decide (`pending`), about it or
     about a call that it waits for. Times are nanoseconds. `early` jobs began before the reply was complete; one that
-    has `left` no longer waits for what it began; one that `missed` was not in the cache.
+    has `left` no longer waits for what it began; one that `missed` was not in the cache. It is `over` when nothing more
+    will come of it.
     """
 
     call_id: str
@@ -57,6 +58,7 @@ class Job(msgspec.Struct, eq=False):
     early: bool = False
     left: bool = False
     missed: bool = False
+    over: bool = False
     needs: list[Job] = []
     edges: list[tuple[Job, str]] = []
     done: asyncio.Event | None = None
@@ -66,7 +68,7 @@ class Job(msgspec.Struct, eq=False):
 
     async def ended(self) -> None:
         """Wait until it has been taken to its end."""
-        if self.result is None:
+        if self.result is None and not self.over:
             if self.done is None:
                 self.done = asyncio.Event()
             await self.done.wait()

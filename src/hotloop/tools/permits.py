@@ -38,6 +38,10 @@ class Permits:
         self._agent = paused.agent
         self._slots = {slot.call.call_id: slot for slot in paused.calls}
 
+    def asked(self, call_id: str) -> bool:
+        """Whether a person was asked about this call, so that what they said holds."""
+        return call_id in self._slots
+
     def decision(self, call: PendingCall) -> Decision | None:
         """What a person said about exactly this call; None if nobody did."""
         slot = self._slots.get(call.call_id)
@@ -54,8 +58,9 @@ class Permits:
             raise ToolRefused(UNKNOWN.format(name))
 
     async def record(self, call_id: str, result: ToolResult) -> None:
-        """Keep the result of a call."""
-        await asyncio.to_thread(self._store.record, self._run_id, call_id, msgspec.json.encode(result))
+        """Keep the result of a call, even if the run is cancelled meanwhile: what has run must not run again."""
+        kept = asyncio.to_thread(self._store.record, self._run_id, call_id, msgspec.json.encode(result))
+        await asyncio.shield(kept)
 
     async def checkpoint(self, state: bytes) -> None:
         """Keep how far the run has come, so that after a crash it goes on from here."""

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from hotloop import Tool, tool
 from hotloop.lab.script import Answer, Call, Reply, Request, per_conversation
-from hotloop.tools.plan import PLAN
+from hotloop.tools.plan.plan import PLAN
 
 Record = dict[str, Any]
 OrderId = Annotated[str, Meta(pattern="^[0-9]{8}$")]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hotloop.errors import RunError
-from hotloop.tools.approvals import ApprovalStore, PendingCall, digest_of
+from hotloop.tools.approvals.store import ApprovalStore, PendingCall, digest_of
 
 STEPS = ("pause", "decide", "claim", "record", "finish")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import approval_agent
-from hotloop.tools.approvals import ApprovalStore
+from hotloop.tools.approvals.store import ApprovalStore
 
 ENOUGH = 30  # seconds, for anything on a busy machine
 UNKNOWN = "was begun before, in a process that ended, and whether it took effect is not known. It is not run again."

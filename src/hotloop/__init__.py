@@ -35,12 +35,12 @@ from hotloop.trace.ledger import CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 if typing.TYPE_CHECKING:
-    from hotloop.tools.approvals import ApprovalStore
+    from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.mcp import MCPServer
     from hotloop.tools.openapi import tools_from_openapi
 
 _LATE = {  # imported when they are asked for, since few programs do
-    "ApprovalStore": "hotloop.tools.approvals",
+    "ApprovalStore": "hotloop.tools.approvals.store",
     "MCPServer": "hotloop.tools.mcp",
     "tools_from_openapi": "hotloop.tools.openapi",
 }

@@ -32,10 +32,10 @@ from hotloop.outlet import nobody, streamed
 from hotloop.programs import Programs
 from hotloop.runner import run_here
 from hotloop.session import Session
+from hotloop.tools.approvals.permits import Permits, held
 from hotloop.tools.caller import Caller, read_grants
 from hotloop.tools.executor import Executor, Policy
 from hotloop.tools.job import Run
-from hotloop.tools.permits import Permits, held
 from hotloop.tools.result import ToolResult
 from hotloop.tools.source import Offer, Offered
 from hotloop.tools.tool import Tool
@@ -44,8 +44,8 @@ from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals import ApprovalStore, PausedRun
-    from hotloop.tools.audit import AuditLog
+    from hotloop.tools.approvals.store import ApprovalStore, PausedRun
+    from hotloop.tools.audit.log import AuditLog
 
 _log = logging.getLogger("hotloop.agent")
 
@@ -180,7 +180,7 @@ class Agent:
     @property
     def approvals(self) -> ApprovalStore:
         """The runs that wait for people's decisions, and where these are put."""
-        from hotloop.tools.approvals import ApprovalStore
+        from hotloop.tools.approvals.store import ApprovalStore
 
         return ApprovalStore(self._approvals)
 
@@ -349,7 +349,7 @@ def _transport(endpoint: str | Transport, model: str, key: str, headers: dict[st
 def _audit_log(path: str | Path | None) -> AuditLog | None:
     if path is None:
         return None
-    from hotloop.tools.audit import AuditLog
+    from hotloop.tools.audit.log import AuditLog
 
     return AuditLog(path)
 

@@ -10,7 +10,7 @@ from desk import ONE, TWO, open_desk, refunded
 from terminal import on_a_terminal
 
 from hotloop.testing import call, raw
-from hotloop.tools.approvals import ApprovalStore, PausedRun
+from hotloop.tools.approvals.store import ApprovalStore, PausedRun
 
 UNAVAILABLE = raw(b'{"error":{"message":"gone"}}', status=503)
 

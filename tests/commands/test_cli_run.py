@@ -11,7 +11,7 @@ from desk import ONE, TWO, open_desk, refunded
 from terminal import Terminal, on_a_terminal
 
 from hotloop.testing import call, raw, say
-from hotloop.tools.approvals import ApprovalStore
+from hotloop.tools.approvals.store import ApprovalStore
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 CALL = call("order_status", order_id="20250101")

@@ -18,7 +18,7 @@ import pytest
 import approval_process
 from approval_process import STEPS, pending
 from hotloop.errors import ConfigError, RunError
-from hotloop.tools.approvals import ApprovalStore, PausedRun, digest_of
+from hotloop.tools.approvals.store import ApprovalStore, PausedRun, digest_of
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="kills and forks")
 ENOUGH = 30  # seconds, for anything on a busy machine
@@ -296,7 +296,7 @@ def test_path_that_can_be_no_file_is_a_sentence(tmp_path, path):
 
 def test_file_that_another_keeps_busy_is_a_sentence(store, monkeypatch):
     store.pause("r", "clerk", b"", [])
-    monkeypatch.setattr("hotloop.tools.approvals._BUSY_SECONDS", 0)
+    monkeypatch.setattr("hotloop.tools.approvals.store._BUSY_SECONDS", 0)
     with closing(sqlite3.connect(store.path)) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConfigError, match="Another process has kept it busy for 10 s; try again"):

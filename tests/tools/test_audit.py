@@ -18,16 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.errors import AuditError
-from hotloop.tools.audit import AuditLog
+from hotloop.tools.audit.log import AuditLog
+from hotloop.tools.audit.verification import verify
 from hotloop.tools.caller import Caller
-from hotloop.tools.verification import verify
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX file locks")
 
 CALLER = Caller("run-1", agent="orders", session="s-1", user="Ann")
 WRITER = """
 import os, sys
-from hotloop.tools.audit import AuditLog
+from hotloop.tools.audit.log import AuditLog
 from hotloop.tools.caller import Caller
 
 log = AuditLog(sys.argv[1])

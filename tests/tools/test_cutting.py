@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.errors import ToolError
-from hotloop.tools.cutting import cut, part
+from hotloop.tools.cutting.cut import cut, part
 
 MARK = re.compile(r"([0-9,]+) of ([0-9,]+) (items|fields|characters) shown; path=(.*) start=([0-9]+)", re.S)
 IN_TEXT = re.compile(rf"(.*)…\[{MARK.pattern}]", re.S)

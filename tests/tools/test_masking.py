@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from hotloop.tools.masking import masked, masked_text
+from hotloop.tools.audit.masking import masked, masked_text
 
 LONG = "a" * 3_000
 

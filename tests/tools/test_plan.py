@@ -10,7 +10,7 @@ import pytest
 
 from hotloop.errors import ArgumentsError
 from hotloop.tools.define import tool
-from hotloop.tools.plan import (
+from hotloop.tools.plan.plan import (
     MAX_STEPS,
     Step,
     mismatch,
@@ -19,7 +19,7 @@ from hotloop.tools.plan import (
     read_plan,
     read_step,
 )
-from hotloop.tools.references import Reference
+from hotloop.tools.plan.references import Reference
 
 
 @tool

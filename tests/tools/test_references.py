@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hotloop.errors import ArgumentsError, ToolError
 from hotloop.tools.paths import parse_path, write_path
-from hotloop.tools.references import Reference, parse_reference, references_in, resolve, value_of
+from hotloop.tools.plan.references import Reference, parse_reference, references_in, resolve, value_of
 
 S1 = {
     "user_id": "u7",

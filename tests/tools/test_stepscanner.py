@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.tools.stepscanner import StepScanner
+from hotloop.tools.plan.scanner import StepScanner
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
     ['"', "\\", '\\"', "}]", "😀", "steps", "{"]

@@ -15,7 +15,7 @@ from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.screen import Screen, follow
 from hotloop.errors import ApprovalRequired, HotloopError, ModelError
 from hotloop.events import Event, RunPaused
-from hotloop.tools.approvals import PendingCall
+from hotloop.tools.approvals.store import PendingCall
 from hotloop.trace.trace import Trace
 
 

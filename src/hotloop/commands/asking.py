@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from hotloop.commands.console import messages
-from hotloop.tools.approvals import ApprovalStore, PendingCall
+from hotloop.tools.approvals.store import ApprovalStore, PendingCall
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False, "l": None, "later": None}
 

@@ -17,8 +17,8 @@ from rich.table import Table
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.options import Json
 from hotloop.errors import ConfigError
-from hotloop.tools.verification import Verification
-from hotloop.tools.verification import verify as check
+from hotloop.tools.audit.verification import Verification
+from hotloop.tools.audit.verification import verify as check
 
 _HELP = """Look into audit logs: what tools did, for whom, and who allowed it.
 

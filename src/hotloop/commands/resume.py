@@ -21,7 +21,7 @@ from hotloop.commands.run import failure_as_json, tell
 from hotloop.commands.weights import have_weights
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
-from hotloop.tools.approvals import ApprovalStore, PausedRun, Slot
+from hotloop.tools.approvals.store import ApprovalStore, PausedRun, Slot
 
 Ids: TypeAlias = Annotated[list[str] | None, Parameter(negative=(), metavar="ID")]
 

@@ -9,8 +9,8 @@ import msgspec
 
 from hotloop.lab.example import CannotExemplify, example
 from hotloop.lab.script import Call, Reply, Request, call, say
-from hotloop.tools.plan import PLAN
-from hotloop.tools.rest import READ_RESULT
+from hotloop.tools.cutting.rest import READ_RESULT
+from hotloop.tools.plan.plan import PLAN
 
 _MOST_CALLS = 4
 _MOST_CHARACTERS = 600

@@ -15,15 +15,15 @@ from hotloop.models.reply import Call
 from hotloop.tools.course import Course
 from hotloop.tools.graph import Node, conflicts, order, resources
 from hotloop.tools.job import Job, Run
-from hotloop.tools.plan import PLAN, Step, mismatch, plan_result, read_plan, read_step
-from hotloop.tools.references import value_of
+from hotloop.tools.plan.plan import PLAN, Step, mismatch, plan_result, read_plan, read_step
+from hotloop.tools.plan.references import value_of
+from hotloop.tools.plan.scanner import StepScanner
 from hotloop.tools.result import ToolResult, failed
-from hotloop.tools.stepscanner import StepScanner
 from hotloop.trace.ledger import CallFacts
 from hotloop.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals import PendingCall
+    from hotloop.tools.approvals.store import PendingCall
     from hotloop.tools.executor import Executor
 
 _BURST = NS_PER_MS

@@ -15,22 +15,22 @@ from hotloop.errors import ArgumentsError, ToolError, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.limit import Limit
 from hotloop.tools import guard
+from hotloop.tools.approvals.permits import Permits
 from hotloop.tools.cache import Flight, Key, ResultCache
-from hotloop.tools.cutting import cut
+from hotloop.tools.cutting.cut import cut
+from hotloop.tools.cutting.rest import READ_RESULT, read_rest
 from hotloop.tools.execution import FOREVER, Execution, Ready
 from hotloop.tools.graph import resources
 from hotloop.tools.job import Job, Run
-from hotloop.tools.permits import Permits
-from hotloop.tools.plan import Step
-from hotloop.tools.references import resolve, value_of
-from hotloop.tools.rest import READ_RESULT, read_rest
+from hotloop.tools.plan.plan import Step
+from hotloop.tools.plan.references import resolve, value_of
 from hotloop.tools.result import ToolResult, failed
 from hotloop.tools.tool import Tool, arguments_key, canonical
 from hotloop.trace.ledger import Kind
 from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals import PendingCall
+    from hotloop.tools.approvals.store import PendingCall
     from hotloop.tools.executor import Executor
 
 
@@ -154,7 +154,7 @@ class Course(msgspec.Struct, eq=False):
         return True
 
     def _as_pending(self, job: Job) -> PendingCall:
-        from hotloop.tools.approvals import PendingCall, digest_of
+        from hotloop.tools.approvals.store import PendingCall, digest_of
 
         text = canonical(job.text)
         return PendingCall(job.call_id, job.name, text, digest_of(self.context.caller.run, job.call_id, job.name, text))

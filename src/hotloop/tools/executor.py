@@ -12,15 +12,15 @@ from hotloop.errors import ToolDefinitionError
 from hotloop.tools.batch import Batch
 from hotloop.tools.cache import Key, ResultCache, shared
 from hotloop.tools.course import Course
+from hotloop.tools.cutting.rest import DEFINITION, READ_RESULT
 from hotloop.tools.execution import Ready
 from hotloop.tools.graph import check_acyclic
 from hotloop.tools.job import Run
-from hotloop.tools.plan import PLAN, plan_definition
-from hotloop.tools.rest import DEFINITION, READ_RESULT
+from hotloop.tools.plan.plan import PLAN, plan_definition
 from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key
 
 if TYPE_CHECKING:
-    from hotloop.tools.audit import AuditLog
+    from hotloop.tools.audit.log import AuditLog
 
 _MOST = 100_000  # characters of a result
 _NARROWER = "Ask for less of it."

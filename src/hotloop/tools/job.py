@@ -10,15 +10,15 @@ import msgspec
 from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
 from hotloop.models.transport import Emit
+from hotloop.tools.approvals.permits import Permits
 from hotloop.tools.caller import Caller
 from hotloop.tools.execution import Ready
-from hotloop.tools.permits import Permits
-from hotloop.tools.plan import Step
+from hotloop.tools.plan.plan import Step
 from hotloop.tools.result import ToolResult
 from hotloop.trace.ledger import Ledger
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals import PendingCall
+    from hotloop.tools.approvals.store import PendingCall
 
 
 class Run(msgspec.Struct, frozen=True):

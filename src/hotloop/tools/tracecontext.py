@@ -10,7 +10,6 @@ from hotloop.tools.progress import reporter
 _HEX_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 
-
 def current_traceparent() -> str:
     """The `traceparent` of the call at work, "" outside of one."""
     here = reporter.get()

@@ -12,7 +12,7 @@ import msgspec
 from hotloop.errors import ArgumentsError
 from hotloop.models.frames import decode_json
 from hotloop.tools.paths import listed
-from hotloop.tools.references import STEP_ID, Reference, is_reference, references_in
+from hotloop.tools.plan.references import STEP_ID, Reference, is_reference, references_in
 from hotloop.tools.tool import Tool
 
 PLAN = "plan"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hotloop.tools.references import value_of
+from hotloop.tools.plan.references import value_of
 
 _IN_TEXT = re.compile(r'"|\\.?', re.S)
 _IN_ITEM = re.compile(r'["{}\[\]]')

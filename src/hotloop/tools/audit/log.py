@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hotloop.errors import AuditError
-from hotloop.tools.caller import Caller
-from hotloop.tools.masking import masked, masked_text
-from hotloop.tools.records import (
+from hotloop.tools.audit.masking import masked, masked_text
+from hotloop.tools.audit.records import (
     GENESIS,
     LONGEST,
     Decision,
@@ -30,6 +29,7 @@ from hotloop.tools.records import (
     sealed,
     write_head,
 )
+from hotloop.tools.caller import Caller
 
 
 class _Files(NamedTuple):

@@ -13,7 +13,7 @@ from hotloop.errors import ToolRefused
 from hotloop.tools.result import ToolResult
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals import ApprovalStore, Decision, PausedRun, PendingCall
+    from hotloop.tools.approvals.store import ApprovalStore, Decision, PausedRun, PendingCall
 
 UNKNOWN = "{} was begun before, in a process that ended, and whether it took effect is not known. It is not run again."
 

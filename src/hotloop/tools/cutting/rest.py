@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ToolError
-from hotloop.tools.cutting import part
+from hotloop.tools.cutting.cut import part
 from hotloop.tools.result import ToolResult, failed
 
 READ_RESULT = "read_result"

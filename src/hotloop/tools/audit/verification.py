@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from hotloop.errors import AuditError
-from hotloop.tools.records import (
+from hotloop.tools.audit.records import (
     GENESIS,
     LONGEST,
     Head,

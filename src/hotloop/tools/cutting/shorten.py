@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotloop.tools.boundaries import last_boundary
+from hotloop.tools.cutting.boundaries import last_boundary
 from hotloop.tools.paths import write_path
 
 _SIGN = "…"

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ToolError
-from hotloop.tools.boundaries import last_boundary, last_character
+from hotloop.tools.cutting.boundaries import last_boundary, last_character
+from hotloop.tools.cutting.shorten import Spot, shorten, to_json
 from hotloop.tools.paths import parse_path, places, write_path
-from hotloop.tools.shorten import Spot, shorten, to_json
 
 _TINY = 200  # characters; a mark comes on top of a lower limit
 

@@ -1,0 +1,1 @@
+"""People decide: paused runs and decisions on the disk, and what a resumed run may do."""

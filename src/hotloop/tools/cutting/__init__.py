@@ -1,0 +1,1 @@
+"""Results that are too long: cut where their structure allows, and read on from there."""

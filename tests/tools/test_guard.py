@@ -85,19 +85,6 @@ def test_an_allow_list_that_fails_allows_nothing_and_is_logged(caplog):
     assert "The allow-list of send for amount failed, so the call is refused" in record.getMessage()
 
 
-@pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.xfail(reason="a coroutine is true", strict=True)
-def test_a_test_that_would_have_to_be_awaited_allows_nothing():
-    async def forbidden(to: str) -> bool:
-        return False
-
-    try:
-        send = made(allow={"to": forbidden})
-    except Exception:
-        return
-    assert refusal(send)
-
-
 # Approval
 
 
@@ -165,13 +152,6 @@ def test_steps_of_a_plan_are_guarded_with_the_arguments_that_they_come_to_have(n
     assert "send is not allowed with this key" in done.contents[0]
 
 
-@pytest.mark.xfail(reason="only its own names of parameters, grants and approval are looked at", strict=True)
-def test_a_tool_that_stands_in_is_guarded_as_well(notes):
-    other = notes.tool("other", allow={"key": ("ann",)})
-    ran([call("slow", key="eve"), "ok"], notes.tool("slow", timeout=0.1, on_timeout=other))
-    assert [what for _, what in notes.begun] == ["slow eve"]
-
-
 def asking(script: list, notes: Notes, path: Any) -> Any:
     tools = (
         notes.tool("pay", 100, approval="always", writes=["account"]),
@@ -192,7 +172,6 @@ def test_a_call_that_a_person_must_decide_about_pauses_the_run_and_the_others_ru
     assert [what for _, what in notes.begun] == ["look"]
 
 
-@pytest.mark.xfail(reason="a call that comes to wait for one that waits for a person does so for ever", strict=True)
 @pytest.mark.parametrize("others", [["read"], ["late"], ["late", "slow"]])
 def test_calls_behind_one_that_waits_for_a_person_run_when_it_has(notes, tmp_path, others):
     agent = asking([[call("pay"), *map(call, others)], "ok"], notes, tmp_path)

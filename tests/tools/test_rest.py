@@ -1,0 +1,125 @@
+"""Long results: what the model reads of them, and the tool that gives it the rest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hotloop import Agent, tool
+from hotloop.errors import ToolDefinitionError
+from hotloop.lab.script import Call
+from hotloop.testing import ScriptedModel, call
+from timed_tools import Notes, Ran, ran
+
+
+@tool(read_only=True)
+async def orders(count: int = 100) -> list[dict[str, Any]]:
+    """All orders."""
+    return [{"id": number, "note": "x" * 20} for number in range(count)]
+
+
+@tool(read_only=True)
+async def book() -> str:
+    """A text."""
+    return " ".join(f"word{number}" for number in range(1000))
+
+
+def asked(*arguments: dict[str, Any], first: Call | None = None, tools: Any = (orders, book)) -> Ran:
+    """A call whose result is cut at 500 characters, then calls of `read_result` with these arguments."""
+    script = [first or call("orders"), [call("read_result", **each) for each in arguments] or call("orders"), "ok"]
+    return ran(script, *tools, max_result=500)
+
+
+def test_what_is_too_long_is_cut_with_a_note_of_how_to_get_the_rest():
+    (content,) = asked().contents
+    items = json.loads(content)
+    assert len(content) <= 500
+    assert items[0] == {"id": 0, "note": "x" * 20}
+    assert items[-1]["…"].startswith(f"{len(items) - 1} of 100 items shown; path=$ start={len(items) - 1}.")
+    assert 'Call read_result with result "call00002"' in items[-1]["…"]
+
+
+def test_the_rest_comes_in_pieces_of_the_same_size():
+    seen: list[int] = []
+
+    def model(request: dict[str, Any]) -> Any:
+        content = request["messages"][-1]["content"]
+        if request["messages"][-1]["role"] == "user":
+            return call("orders")
+        assert len(content) <= 500
+        seen.extend(item["id"] for item in json.loads(content) if "id" in item)
+        return "ok" if len(seen) == 100 else call("read_result", result="call00001", start=len(seen))
+
+    ran(model, orders, max_result=500, max_turns=30)
+    assert seen == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content"),
+    [
+        ({"path": "[70].id"}, "70"),
+        ({"path": "[70]"}, '{"id":70,"note":"xxxxxxxxxxxxxxxxxxxx"}'),
+        ({"path": "[70].note"}, "x" * 20),
+        ({"start": 99}, '[{"id":99,"note":"xxxxxxxxxxxxxxxxxxxx"}]'),
+    ],
+)
+def test_a_part_can_be_asked_for(arguments, content):
+    assert asked({"result": "call00001"} | arguments).contents == [content]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"result": "call00009"}, "There is no result call00009 any more; there are: call00001. Call its tool again."),
+        ({"result": "call00001", "path": "[200]"}, "$ has 100 items, so there is no [200]"),
+        ({"result": "call00001", "start": 100}, "$ has 100 items, so that nothing starts at 100."),
+        ({"result": "call00001", "start": -1}, "Expected `int` >= 0 - at `$.start`"),
+        ({"path": "$"}, "Object missing required field `result`"),
+        ({"result": "call00001", "from": 3}, "Object contains unknown field `from`"),
+    ],
+)
+def test_what_is_not_there_is_told(arguments, said):
+    done = asked(arguments)
+    assert done.errors == [said]
+
+
+def test_text_is_cut_between_words_and_goes_on_there():
+    (content,) = asked({"result": "call00001", "start": 490}, first=call("book")).contents
+    words = content.split("\n")[0].split()
+    assert len(content) <= 500
+    assert all(word.startswith("word") for word in words[1:])
+
+
+def test_a_tools_own_bound_comes_before_the_agents():
+    def text(size: int) -> Any:
+        async def words() -> str:
+            return "word " * 200
+
+        return tool(words, name=f"to{size}", max_result=size)
+
+    done = ran([[call("to300"), call("to2000")], "ok"], text(300), text(2000), max_result=500)
+    short, whole = done.contents
+    assert (len(short) <= 300, len(whole)) == (True, 1000)
+
+
+@pytest.mark.parametrize(
+    ("options", "offered"),
+    [({}, False), ({"max_result": 500}, True)],
+)
+def test_the_tool_is_offered_only_where_something_may_be_cut(options, offered):
+    done = ran(["ok"], orders, **options)
+    names = [each["function"]["name"] for each in done.model.requests[0]["tools"]]
+    assert ("read_result" in names) is offered
+
+
+def test_where_nothing_is_cut_it_is_an_unknown_tool():
+    done = ran([call("read_result", result="call00001"), "ok"], orders)
+    assert done.errors == ["There is no tool read_result. The tools are: orders."]
+
+
+def test_its_name_is_taken():
+    notes = Notes()
+    with pytest.raises(ToolDefinitionError, match="a tool of its own named read_result"):
+        Agent(model="m", endpoint=ScriptedModel([]), tools=[notes.tool("read_result")], max_result=500)

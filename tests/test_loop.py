@@ -188,7 +188,7 @@ def test_unknown_tools_and_wrong_arguments_go_to_the_model_with_what_it_needs():
     calls = [call("lookup", key="a"), Call("look_up", '{"key": 1}'), Call("look_up", '{"key": ')]
     result, model = asked([calls, "Sorry."])
     unknown, wrong, cut = (json.loads(each)["error"] for each in results_of(model.requests[1]))
-    assert unknown == "There is no tool lookup. Did you mean look_up? The tools are: look_up, send, broken."
+    assert unknown == "There is no tool lookup; did you mean look_up? The tools are: look_up, send, broken."
     assert "Expected `str`, got `int` - at `$.key`" in wrong
     assert '"properties":{"key":{"type":"string"}' in wrong
     assert "truncated" in cut

@@ -20,7 +20,6 @@ HotloopError
 │   └── WeightsError            the embedded model's weights are not there and could not be fetched
 ├── ToolError                   a tool could not do its work: the message goes to the model
 │   ├── ArgumentsError          the model's arguments do not fit the tool's schema
-│   ├── UnknownTool             the model called a tool that does not exist
 │   ├── ToolRefused             the guard or a person does not allow the call
 │   ├── ToolUnavailable         where the tool lives (a server, a sandbox) cannot be reached or broke down
 │   └── ToolTimeout             the tool did not finish in its time
@@ -145,15 +144,19 @@ class WeightsError(ModelError):
 
 
 class ToolError(HotloopError):
-    """Raise this in a tool to tell the model, in a sentence, why the tool could not do its work."""
+    """Raise this in a tool to tell the model, in a sentence, why the tool could not do its work.
+
+    `retryable` tells that the same call may yet succeed, and may be made again if the tool's rules allow it.
+    """
+
+    def __init__(self, message: str = "", *, retryable: bool | None = None) -> None:
+        super().__init__(message)
+        if retryable is not None:
+            self.retryable = retryable
 
 
 class ArgumentsError(ToolError):
     """The model's arguments are not JSON or do not fit the tool's schema."""
-
-
-class UnknownTool(ToolError):
-    """The model called a tool that this agent does not have."""
 
 
 class ToolRefused(ToolError):

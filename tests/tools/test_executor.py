@@ -201,7 +201,7 @@ def test_a_tool_that_was_given_up_reports_no_more():
 
 def test_an_unknown_tool_is_answered_with_what_was_meant_and_what_there_is():
     (error,) = acted([call("lookup", key="a")]).errors
-    assert error == "There is no tool lookup. Did you mean look_up? The tools are: look_up, send."
+    assert error == "There is no tool lookup; did you mean look_up? The tools are: look_up, send."
 
 
 def test_an_unknown_tool_of_an_agent_without_tools():

@@ -11,11 +11,12 @@ import yaml
 
 from hotloop.budget import Budget
 from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_text, readings, under
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, did_you_mean
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
 from hotloop.models.target import chat_url, parse_target
 from hotloop.units import parse_duration
+from hotloop.words import did_you_mean
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "inference": InferenceSpec,

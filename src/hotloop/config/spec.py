@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import sys
@@ -19,6 +18,7 @@ from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.define import tool
 from hotloop.tools.source import ToolSource
 from hotloop.tools.tool import Tool
+from hotloop.words import did_you_mean
 
 _TOOL = re.compile(r"\w+(\.\w+)*:\w+")
 
@@ -189,12 +189,6 @@ def _from_servers(tools: ToolsSpec, folder: Path) -> list[Tool | ToolSource]:
 
         found.append(MCPServer(**msgspec.structs.asdict(server)))
     return found
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that proposes what is spelled most like `name`; "" when nothing is."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _load_tool(name: str, folder: Path) -> Tool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from hotloop.tools.graph import check_acyclic
 from hotloop.tools.job import Run
 from hotloop.tools.plan.plan import PLAN, plan_definition
 from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key
+from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
     from hotloop.tools.audit.log import AuditLog
@@ -96,9 +96,8 @@ class Executor:
 
     def unknown(self, name: str) -> str:
         """What a model is told that calls a tool which is not there."""
-        close = difflib.get_close_matches(name, self.ready, 1)
-        meant = f" Did you mean {close[0]}?" if close else ""
-        return f"There is no tool {name}.{meant} The tools are: {', '.join(self.ready) or 'none'}."
+        meant = did_you_mean(name, self.ready) or "."
+        return f"There is no tool {name}{meant} The tools are: {', '.join(self.ready) or 'none'}."
 
 
 def _prepare(tool: Tool, policy: Policy) -> Ready:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from hotloop.errors import ArgumentsError, ToolError
 from hotloop.models.frames import decode_json
+from hotloop.words import listed, short
 
 Path = tuple[str | int | None, ...]
 """Names, positions in lists, and None for all items of one, `[*]`."""
 
 _PART = re.compile(r"""\.([\w-]+)|\[(-?[0-9]{1,9}|\*)\]|\[("(?:[^"\\]|\\.)*")\]|\['([^'\\]*)'\]""")
 _PLAIN = re.compile(r"[\w-]+")
-_LISTED = 20  # names that a message lists
-_COMPARED = 200  # names among which a message looks for the one that was meant
 
 
 def parse_path(text: str) -> Path:
@@ -57,20 +55,6 @@ def places(value: Any, path: Path, name: str) -> Iterator[tuple[str, Any]]:
         value = _member(value, part, name) if isinstance(part, str) else _item(value, part, name)
         name += _written(part)
     yield name, value
-
-
-def listed(name: str, names: Iterable[str]) -> str:
-    """The names that there are in place of an unknown one: "user_id, name (did you mean user_id?)"."""
-    known = list(names)
-    near = difflib.get_close_matches(name[:100], [known for known in known[:_COMPARED] if len(known) <= 100], 1)
-    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    return f"{', '.join(map(short, known[:_LISTED])) or 'nothing'}{more}{meant}"
-
-
-def short(text: str, most: int = 60) -> str:
-    """The text, or its beginning, for a message."""
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _no_path(text: str) -> ArgumentsError:

@@ -32,7 +32,7 @@ def failed(reason: str, retryable: bool = False) -> ToolResult:
 
 def failure(tool: Tool, error: Exception) -> ToolResult:
     """What the model is told of a tool's failure; one that the tool did not foresee is logged too."""
-    words = _words(error)
+    words = words_of(error)
     if isinstance(error, ToolError):
         return failed(words or f"{tool.name} failed.", error.retryable)
     reason = f"{tool.name} failed: {type(error).__name__}{words and f': {words}'}"
@@ -40,9 +40,14 @@ def failure(tool: Tool, error: Exception) -> ToolResult:
     return failed(reason, retryable=True)
 
 
-def _words(error: Exception) -> str:
-    """The error's text as far as it has one and UTF-8 can carry it: file names, for one, may have odd bytes."""
+def words_of(error: BaseException) -> str:
+    """The error's text, as far as it has one."""
     try:
-        return str(error).encode(errors="backslashreplace").decode()
+        return encodable(str(error))
     except Exception:
         return ""
+
+
+def encodable(text: str) -> str:
+    """The text so that UTF-8 can carry it: file names, for one, may have odd bytes."""
+    return text.encode(errors="backslashreplace").decode()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotloop.errors import ToolDefinitionError
 from hotloop.tools.template import Template, read_template
 from hotloop.tools.tool import TELL_MODEL, Allowed, Approval, Scope, Tool
+from hotloop.words import did_you_mean
+
+if TYPE_CHECKING:
+    from hotloop.tools.sandbox import SandboxLimits
 
 _SCOPES = ("run", "session", "user", "global")
 
@@ -53,7 +56,8 @@ class ToolOptions(TypedDict, total=False):
     secrets
         Parameters that the audit log shows as ***.
     sandbox
-        "process": it runs in a process of its own, with limits and without the environment's secrets.
+        "process", or SandboxLimits: it runs in a process of its own, within limits, gone when the call ends. Only with
+        bubblewrap is it also kept from the network and from what hotloop and its user can read; see docs/sandbox.md.
     """
 
     read_only: bool
@@ -74,7 +78,7 @@ class ToolOptions(TypedDict, total=False):
     allow: dict[str, Collection[Any] | re.Pattern[str] | Allowed]
     approval: Approval
     secrets: Collection[str]
-    sandbox: Literal["process"] | None
+    sandbox: Literal["process"] | SandboxLimits | None
 
 
 def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -82,8 +86,7 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
     given: dict[str, Any] = dict(options)
     for option in given:
         if option not in ToolOptions.__annotations__:
-            near = difflib.get_close_matches(option, ToolOptions.__annotations__, 1)
-            raise ToolDefinitionError(f"{option} is no option{f'; did you mean {near[0]}?' if near else ''}")
+            raise ToolDefinitionError(f"{option} is no option{did_you_mean(option, ToolOptions.__annotations__)}")
     _check_times(given)
     _check_effects(given)
     parameters = list(schema.get("properties", {}))
@@ -99,6 +102,7 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
     allow = given.get("allow", {})
     _parameters("allow", allow, parameters)
     given["allow"] = {parameter: _allowed(parameter, rule) for parameter, rule in allow.items()}
+    given["sandbox"] = _sandbox(given.get("sandbox"))
     _check_stand_in(given, parameters)
     return given
 
@@ -137,8 +141,6 @@ def _check_effects(given: dict[str, Any]) -> None:
     approval = given.get("approval", "never")
     if approval not in ("never", "always") and not callable(approval):
         raise ToolDefinitionError(f'approval={approval!r}; give "never", "always" or a function of the arguments')
-    if given.get("sandbox") not in (None, "process"):
-        raise ToolDefinitionError(f'sandbox={given["sandbox"]!r}; give "process", or leave it out')
 
 
 def _templates(option: str, texts: object, parameters: list[str]) -> tuple[Template, ...]:
@@ -172,6 +174,18 @@ def _allowed(parameter: str, rule: Any) -> Callable[[Any], bool]:
             f"allow: {parameter!r} is given {rule!r}; give a tuple of values, a compiled pattern or a function"
         )
     return lambda value: value in rule
+
+
+def _sandbox(limits: object) -> SandboxLimits | None:
+    if limits is None:
+        return None
+    from hotloop.tools.sandbox import SandboxLimits
+
+    if limits == "process":
+        return SandboxLimits()
+    if not isinstance(limits, SandboxLimits):
+        raise ToolDefinitionError(f'sandbox={limits!r}; give "process" or SandboxLimits(...), or leave it out')
+    return limits
 
 
 def _check_stand_in(given: dict[str, Any], parameters: list[str]) -> None:

@@ -6,7 +6,6 @@ what is used once, and no keyword that says nothing to a model.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -19,6 +18,7 @@ from hotloop.errors import ToolDefinitionError
 from hotloop.tools.docstring import parse
 from hotloop.tools.minimal import Schema, minimal, reference, referred, rewrite
 from hotloop.tools.signature import Parameter
+from hotloop.words import free_name
 
 _SCALARS: dict[type[mi.Type], Schema] = {
     mi.AnyType: {},
@@ -120,16 +120,14 @@ class _Writer:
 
     def _component(self, cls: Any, body: Callable[..., Schema], *args: Any) -> Schema:
         if cls not in self._references:
-            name = self._free_name(cls.__name__)
+            name = self._free(cls.__name__)
             self.components[name] = {}  # taken, and known to types that contain themselves
             self._references[cls] = reference(name)
             self.components[name] = body(*args)
         return self._references[cls]
 
-    def _free_name(self, name: str) -> str:
-        name = re.sub(r"\W", "_", name, flags=re.ASCII)
-        numbered = (f"{name}-{number}" for number in itertools.count(2))
-        return next(free for free in itertools.chain([name], numbered) if free not in self.components)
+    def _free(self, name: str) -> str:
+        return free_name(re.sub(r"\W", "_", name, flags=re.ASCII), self.components)
 
     def _custom(self, cls: Any) -> Schema:
         if not is_pydantic(cls):
@@ -147,7 +145,7 @@ class _Writer:
         """Take over the components that a schema made elsewhere brings along, under names that are free here."""
         names = {}
         for name in schema.get("$defs", {}):
-            names[name] = self._free_name(name)
+            names[name] = self._free(name)
             self.components[names[name]] = {}
 
         def refer(part: Schema) -> Schema:

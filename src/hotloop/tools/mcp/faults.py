@@ -8,6 +8,7 @@ from mcp.types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
 from hotloop.tools.mcp.endpoint import Endpoint
+from hotloop.words import short
 
 _LONGEST = 300  # characters of what somebody else said
 
@@ -110,5 +111,4 @@ def _last_words(endpoint: Endpoint, said: str) -> str:
 
 
 def _short(endpoint: Endpoint, text: str) -> str:
-    text = endpoint.masked(text).rstrip(".")
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return short(endpoint.masked(text).rstrip("."), _LONGEST)

@@ -13,9 +13,9 @@ import msgspec
 from hotloop.errors import ToolDefinitionError
 from hotloop.tools.foreign import foreign_tool
 from hotloop.tools.mcp.listing import Listed, Listing
-from hotloop.tools.paths import listed as words
 from hotloop.tools.rules import ToolOptions
 from hotloop.tools.tool import Tool
+from hotloop.words import listed as words
 
 _log = logging.getLogger("hotloop.tools.mcp")
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]")

@@ -10,7 +10,8 @@ import msgspec
 
 from hotloop.errors import ArgumentsError, ToolError
 from hotloop.models.frames import decode_json
-from hotloop.tools.paths import Path, parse_path, places, short, write_path
+from hotloop.tools.paths import Path, parse_path, places, write_path
+from hotloop.words import short
 
 STEP_ID = "^[A-Za-z_][A-Za-z0-9_]{0,31}$"
 _NESTED = 64  # levels of arguments in which references are looked for

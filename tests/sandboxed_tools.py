@@ -163,6 +163,7 @@ def can_write(path: str) -> bool:
     return True
 
 
+@tool(sandbox="process")
 def settle(mark: str, seconds: float) -> str:
     """Leave processes behind: a child, one in a session of its own, and one that has lost its parent."""
     sleep = [sys.executable, "-c", "import time; time.sleep(300)", mark]

@@ -99,7 +99,7 @@ ALLOW = "give a tuple of values, a compiled pattern or a function"
         ({"allow": {"to": 7}}, f"allow: 'to' is given 7; {ALLOW}"),
         ({"approval": "sometimes"}, 'approval=\'sometimes\'; give "never", "always" or a function of the arguments'),
         ({"approval": True}, 'approval=True; give "never", "always" or a function of the arguments'),
-        ({"sandbox": "docker"}, "sandbox='docker'; give \"process\", or leave it out"),
+        ({"sandbox": "docker"}, "sandbox='docker'; give \"process\" or SandboxLimits(...), or leave it out"),
         # what stands in
         ({"on_timeout": letter}, "on_timeout: letter takes other arguments (text) than it would be given"),
         (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from hotloop.errors import ArgumentsError, ToolError
 from hotloop.tools.schema import is_pydantic
 from hotloop.tools.template import Template
+
+if TYPE_CHECKING:
+    from hotloop.tools.sandbox.wire import SandboxLimits
 
 Scope = Literal["run", "session", "user", "global"]
 Allowed = Callable[[Any], bool]
@@ -50,7 +53,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     allow: Mapping[str, Allowed] = {}
     approval: Approval = "never"
     secrets: frozenset[str] = frozenset()
-    sandbox: Literal["process"] | None = None
+    sandbox: SandboxLimits | None = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were no tool."""

@@ -20,7 +20,10 @@ FOLDER = "/tmp"
 _ISOLATED = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--proc", "/proc")
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sbin", "/usr")
 _SETTINGS = ("alternatives", "group", "ld.so.cache", "localtime", "mime.types", "nsswitch.conf", "passwd", "timezone")
+_PYTHON = ("bin", "lib", "lib64", "pyvenv.cfg", "share")
+_LIBRARIES = ("dist-packages", "site-packages")
 _SHARED = ("/", FOLDER)  # a script may lie there, but what lies beside it is not the script's
+_MOST = 20_000  # files and folders in one that is looked through for what to hide
 _TRIAL = 10.0  # seconds
 
 _one_trial = threading.Lock()
@@ -75,8 +78,9 @@ def _fault(program: str) -> str:
 @cache
 def _warn(fault: str) -> None:
     _log.warning(
-        'Tools with sandbox="process" keep their limits, but nothing keeps them from the network and from files that '
-        "this user can read. bubblewrap would, but %s: install the package bubblewrap, and allow user namespaces.",
+        "Sandboxed tools have their limits, but code that means harm is not held: it can use the network, read what "
+        "this user can read (files, and through /proc the environment of this process with its keys), and get away. "
+        "bubblewrap would hold it, but %s: install the package bubblewrap, and allow user namespaces.",
         fault,
     )
 
@@ -98,9 +102,12 @@ def _command(program: str, script: str, memory: int) -> list[str]:
 
 def _view(script: str) -> list[str]:
     """Options that show, read-only, the system's programs and the places of code, without what is hidden there."""
-    installed = {*_SYSTEM, *(f"/etc/{name}" for name in _SETTINGS), sys.prefix, sys.base_prefix}
+    python = {f"{prefix}/{name}" for prefix in (sys.prefix, sys.base_prefix) for name in _PYTHON}
+    libraries = {place for place in _import_path() if Path(place).name in _LIBRARIES}
+    installed = {*_SYSTEM, *(f"/etc/{name}" for name in _SETTINGS), *python, *libraries}
     projects = _not_below(installed, _import_path())
-    shown = {*installed, *projects, *_not_below(installed | projects, [script, *_imported()])}
+    projects |= _not_below(installed | projects, [script, *_imported()])
+    shown = installed | projects
     hidden = {place for project in projects for place in _hidden_in(project)} - shown
     mounts = {place: ["--ro-bind-try", place, place] for place in shown} | {place: _cover(place) for place in hidden}
     sealed = (place for place in hidden if Path(place).is_dir())
@@ -127,10 +134,30 @@ def _not_below(folders: set[str], places: Iterable[str]) -> set[str]:
     return {place for place in places if place and not any(f"{place}/".startswith(f"{folder}/") for folder in folders)}
 
 
-def _hidden_in(folder: str) -> Iterator[str]:
-    """Where people keep what is nobody's business: .env, .git, .ssh, .aws, .netrc."""
-    with suppress(OSError), os.scandir(folder) as entries:  # it may be a file, or not there
-        yield from (entry.path for entry in entries if entry.name.startswith(".") and not entry.is_symlink())
+def _hidden_in(project: str) -> Iterator[str]:
+    """Where people keep, at any depth, what is nobody's business: .env, .git, .ssh, .aws, .netrc."""
+    with suppress(OSError), os.scandir(project) as entries:  # it may be a file, or not there
+        for entry in entries:
+            if entry.is_symlink():  # it leads nowhere, or to what has a name of its own here
+                continue
+            yield from [entry.path] if _is_private(entry.name) else _hidden_below(entry.path)
+
+
+def _hidden_below(folder: str) -> list[str]:
+    """What to hide in this folder: all of it if there is too much in it to look through."""
+    seen, hidden = 0, list[str]()
+    for place, folders, files in os.walk(folder):
+        seen += len(folders) + len(files)
+        if seen > _MOST:
+            return [folder]
+        private = [f"{place}/{name}" for name in (*folders, *files) if _is_private(name)]
+        hidden += [each for each in private if not Path(each).is_symlink()]
+        folders[:] = [name for name in folders if not _is_private(name)]
+    return hidden
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith(".") or name == "node_modules"
 
 
 def _cover(place: str) -> list[str]:

@@ -1,22 +1,20 @@
-"""Runs a tool's function in a process of its own: with limits, without secrets, gone with all that it has started."""
+"""Runs a tool's function in a process of its own: within limits, and gone with all that it has started."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
-import math
 import os
 import pickle
 import sys
-import time
 import types
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from hotloop.errors import ToolDefinitionError, ToolError, ToolTimeout
+from hotloop.errors import ToolDefinitionError, ToolError
 from hotloop.tools.sandbox.process import Ended, SandboxProcess
 from hotloop.tools.sandbox.result import read_result
 from hotloop.tools.sandbox.wire import Request, SandboxLimits, find
@@ -30,34 +28,25 @@ _threads = DaemonPool(_PARALLEL)
 def check_sandboxed(function: Callable[..., Any]) -> None:
     """Raise ToolDefinitionError for a function that another process cannot find by its name."""
     if os.name != "posix":
-        raise ToolDefinitionError('sandbox="process" needs a Unix, such as Linux; leave it out on this system')
+        raise ToolDefinitionError("sandbox= needs a Unix, such as Linux; leave it out on this system")
     kind = _unreachable(function)
     if kind:
         raise ToolDefinitionError(
-            f'sandbox="process" runs it in another process, which cannot find {kind} by name; '
+            f"sandbox= runs it in another process, which cannot find {kind} by name; "
             "write it with def at the top level of a file"
         )
 
 
-async def run_sandboxed(
-    function: Tool | Callable[..., Any],
-    arguments: Mapping[str, Any],
-    limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - it cannot be changed
-    timeout: float | None = None,  # noqa: ASYNC109 - no more than a bound for those who set no other
-) -> str:
-    """Run the function, sync or async, in a new Python process; returns its value, encoded for the model.
+async def run_sandboxed(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Run the tool's function, sync or async, in a new Python process; returns its value, encoded for the model.
 
-    At the end, after `timeout` seconds, or when it is cancelled, no process is left of it.
+    When it returns, raises or is cancelled, no process is left of it.
     Raises ToolError as the function did; for any other exception, and for a limit that it ran into, one that says so;
-    ToolUnavailable if the process broke down, ToolTimeout when the time is over.
+    ToolUnavailable if the process broke down.
     """
-    name = function.name if isinstance(function, Tool) else function.__name__
-    called = function.function if isinstance(function, Tool) else function
-    request = _request(name, called, arguments, limits)
-    ended = await _outlive(SandboxProcess(request, time.monotonic() + (math.inf if timeout is None else timeout)))
-    if ended.late:
-        raise ToolTimeout(f"{name} did not finish within {timeout:g} s.")
-    return read_result(name, ended, limits)
+    limits = tool.sandbox or SandboxLimits()
+    process = SandboxProcess(_request(tool.name, tool.function, arguments, limits))
+    return read_result(tool.name, await _outlive(process), limits)
 
 
 def _unreachable(function: Any) -> str:

@@ -22,12 +22,13 @@ from typing import Any, NoReturn
 import msgspec
 
 from hotloop.errors import ToolError
+from hotloop.tools.result import encodable, words_of
 from hotloop.tools.sandbox.prctl import forbid_new_privileges
 from hotloop.tools.sandbox.tree import fork_below
 from hotloop.tools.sandbox.wire import (
     AROUND_RESULT,
     Failed,
-    Limit,
+    LimitHit,
     Outcome,
     Refused,
     Request,
@@ -39,7 +40,7 @@ from hotloop.tools.tool import encode_result
 
 _SCRIPT = "__mp_main__"  # as multiprocessing calls it
 _LONGEST = AROUND_RESULT // 8  # characters, of up to four bytes, of each of the two texts about an error
-_LIMIT_BY_ERROR: dict[int | None, Limit] = {errno.EFBIG: "file_size", errno.EMFILE: "open_files"}
+_LIMIT_BY_ERROR: dict[int | None, LimitHit] = {errno.EFBIG: "file_size", errno.EMFILE: "open_files"}
 
 
 def main(result: int) -> NoReturn:
@@ -103,13 +104,13 @@ def _run(request: Request) -> Outcome:
         value = function(**arguments)
         return Returned(encode_result(_wait_for(value) if inspect.isawaitable(value) else value))
     except ToolError as error:
-        return Refused(_words(error)[:_LONGEST], error.retryable)
+        return Refused(words_of(error)[:_LONGEST], error.retryable)
     except MemoryError as error:
         error.__traceback__ = None  # and with it what the function's frames hold
         return Failed("MemoryError", "", loaded, "memory")
     except BaseException as error:
         limit = _LIMIT_BY_ERROR.get(error.errno) if isinstance(error, OSError) else None
-        return Failed(_describe(error)[:_LONGEST], _clean(traceback.format_exc())[-_LONGEST:], loaded, limit)
+        return Failed(_describe(error)[:_LONGEST], encodable(traceback.format_exc())[-_LONGEST:], loaded, limit)
 
 
 def _wait_for(value: Awaitable[Any]) -> Any:
@@ -132,20 +133,8 @@ def _load(request: Request) -> ModuleType:
 
 
 def _describe(error: BaseException) -> str:
-    words = _words(error)
+    words = words_of(error)
     return f"{type(error).__name__}{words and f': {words}'}"
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return _clean(str(error))
-    except Exception:
-        return ""
-
-
-def _clean(text: str) -> str:
-    """Text that UTF-8 can carry: file names, for one, may have odd bytes."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _write(result: int, data: bytes) -> None:

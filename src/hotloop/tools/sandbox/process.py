@@ -37,27 +37,26 @@ _log = logging.getLogger("hotloop.tools")
 class Ended(NamedTuple):
     """What a process left: its exit code (128 + signal), what it sent, and the last that it printed.
 
-    It is `late` if it was ended because its time was over, and `too_long` if because it sent too much.
+    It is `too_long` if it was ended because it sent too much.
     """
 
     code: int = 0
     sent: bytes = b""
     printed: bytes = b""
-    late: bool = False
     too_long: bool = False
 
 
 class SandboxProcess:
     """A process for one request. `run` lasts as long as it and belongs in a thread; `stop` and `close` in another.
 
-    `deadline` is a time of `time.monotonic`. `began` tells that `run` was called.
+    `began` tells that `run` was called.
     """
 
-    def __init__(self, request: Request, deadline: float) -> None:
+    def __init__(self, request: Request) -> None:
         self.began = False
         self._request = request
-        self._deadline = deadline
-        self._contained = self._stopped = self._told = self._late = False
+        self._contained = self._stopped = False
+        self._kill_at: float | None = None  # by time.monotonic, once it was told to end
         self._alarm, self._bell = socket.socketpair()
 
     def run(self) -> Ended:
@@ -92,32 +91,33 @@ class SandboxProcess:
         """Keep its pipes moving until it has ended, and see to it that it does."""
         while process.poll() is None:
             self._see_to_its_end(process, pipes.too_long)
-            left = max(0.0, self._deadline - time.monotonic())
             if pipes.open:
-                pipes.move(min(left, _TICK))
+                pipes.move(_TICK)
             else:
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(min(left, _SHORT_TICK))
+                    process.wait(_SHORT_TICK)
         last = time.monotonic() + _LAST
         while pipes.open and time.monotonic() < last:  # they are closed when the last of its processes has ended
             pipes.move(_LAST)
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        return Ended(code, bytes(pipes.sent), pipes.printed, self._late, pipes.too_long)
+        return Ended(code, bytes(pipes.sent), pipes.printed, pipes.too_long)
 
     def _see_to_its_end(self, process: subprocess.Popen[bytes], too_long: bool) -> None:
-        """Tell it to end when it is time to, and kill it if it then does not."""
-        over = time.monotonic() >= self._deadline
-        if self._told and over:
+        """Tell it to end when it is to, and kill it if it then does not."""
+        if self._kill_at is None:
+            if too_long or self._stopped:
+                self._kill_at = time.monotonic() + _GRACE
+                self._tell_to_end(process)
+        elif time.monotonic() >= self._kill_at:
             _log.error("A sandboxed process does not end and is killed; what it has started may go on.")
             process.kill()
-            self._deadline = math.inf
-        elif not self._told and (over or too_long or self._stopped):
-            self._told, self._late = True, over and not self._stopped
-            self._deadline = time.monotonic() + _GRACE
-            if self._contained:
-                kill_bubblewrap(process.pid)
-            else:
-                process.terminate()
+            self._kill_at = math.inf
+
+    def _tell_to_end(self, process: subprocess.Popen[bytes]) -> None:
+        if self._contained:
+            kill_bubblewrap(process.pid)
+        else:
+            process.terminate()
 
 
 def _fresh_folder() -> tempfile.TemporaryDirectory[str]:

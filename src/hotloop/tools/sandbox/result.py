@@ -9,10 +9,10 @@ import msgspec
 
 from hotloop.errors import ToolError, ToolUnavailable
 from hotloop.tools.sandbox.process import Ended
-from hotloop.tools.sandbox.wire import MIB, Failed, Limit, Outcome, Refused, Returned, SandboxLimits
+from hotloop.tools.sandbox.wire import MIB, Failed, LimitHit, Outcome, Refused, Returned, SandboxLimits
 
 _log = logging.getLogger("hotloop.tools")
-_LIMIT_BY_SIGNAL: dict[str, Limit] = {"SIGXCPU": "cpu", "SIGXFSZ": "file_size"}
+_LIMIT_BY_SIGNAL: dict[str, LimitHit] = {"SIGXCPU": "cpu", "SIGXFSZ": "file_size"}
 
 
 def read_result(name: str, ended: Ended, limits: SandboxLimits) -> str:
@@ -23,7 +23,7 @@ def read_result(name: str, ended: Ended, limits: SandboxLimits) -> str:
         case Returned(text):
             return text
         case Refused(message, retryable):
-            raise _error(message, retryable)
+            raise ToolError(message, retryable=retryable)
         case Failed() as failed:
             raise _failure(name, failed, ended.printed, limits)
         case None:
@@ -37,12 +37,6 @@ def _outcome(sent: bytes) -> Outcome | None:
         return None
 
 
-def _error(message: str, retryable: bool) -> ToolError:
-    error = ToolError(message)
-    error.retryable = retryable
-    return error
-
-
 def _failure(name: str, failed: Failed, printed: bytes, limits: SandboxLimits) -> ToolError:
     """As without a sandbox, what the function did not foresee may go better the next time."""
     if failed.limit:
@@ -52,7 +46,7 @@ def _failure(name: str, failed: Failed, printed: bytes, limits: SandboxLimits) -
     else:
         reason = f"{name} cannot be loaded in its sandbox: {failed.error}"
     _tell(reason, failed.traceback, printed)
-    return _error(reason, retryable=failed.loaded and not failed.limit)
+    return ToolError(reason, retryable=failed.loaded and not failed.limit)
 
 
 def _breakdown(name: str, ended: Ended, limits: SandboxLimits) -> ToolError:
@@ -77,7 +71,7 @@ def _signal(number: int) -> str:
         return ""
 
 
-def _excess(limit: Limit, limits: SandboxLimits) -> str:
+def _excess(limit: LimitHit, limits: SandboxLimits) -> str:
     """What it did that it must not, as the rest of a sentence."""
     return {
         "cpu": f"used more than {limits.cpu} s of CPU time",

@@ -11,7 +11,7 @@ import msgspec
 from hotloop.errors import ConfigError
 from hotloop.tools.tool import Tool
 
-Limit = Literal["cpu", "memory", "file_size", "open_files"]
+LimitHit = Literal["cpu", "memory", "file_size", "open_files"]
 MIB = 1 << 20
 AROUND_RESULT = 1 << 14
 """Bytes that an outcome may have besides a result: the name of an error, the end of a traceback."""
@@ -74,7 +74,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     error: str
     traceback: str
     loaded: bool
-    limit: Limit | None = None
+    limit: LimitHit | None = None
 
 
 Outcome = Returned | Refused | Failed

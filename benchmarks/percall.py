@@ -20,7 +20,7 @@ from hotloop.context.conversation import Conversation
 from hotloop.models.reply import Call
 from hotloop.tools.caller import Caller
 from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.job import Run
+from hotloop.tools.job import RunContext
 from hotloop.trace.ledger import Ledger
 from hotloop.units import clock
 
@@ -118,12 +118,12 @@ async def _through(executor: Executor, in_a_reply: int, numbers: Iterator[int]) 
     """µs of CPU a call, no two of them the same."""
     ledger = Ledger(clock(), "benchmark")
     caller = Caller("benchmark", grants=GRANTS)
-    run = Run(ledger, lambda events, throttle=None: None, Deadline(None, 0), caller, Conversation())
+    run = RunContext(ledger, lambda events, throttle=None: None, Deadline(None, 0), caller, Conversation())
     calls = [Call("look_up", f'{{"order_id":"{next(numbers):08d}"}}') for _ in range(CALLS)]
     replies = [calls[first : first + in_a_reply] for first in range(0, CALLS, in_a_reply)]
     started = time.process_time()
     for reply in replies:
-        batch = executor.batch(run)
+        batch = executor.begin(run)
         batch.complete(reply)
         await batch.run()
     return (time.process_time() - started) / CALLS * 1e6

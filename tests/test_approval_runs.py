@@ -198,7 +198,7 @@ async def test_approval_with_another_digest_is_none(agent_of):
     agent, _ = agent_of(ONE)
     pause = await paused(agent)
     other = msgspec.structs.replace(pause.calls[0], digest="0" * 64)
-    agent.approvals.pause(pause.run_id, "", pause.state, [other])
+    agent.approvals.pause(pause.run_id, "", agent.approvals.load(pause.run_id).state, [other])
     decide(agent, pause.run_id, True)
     with pytest.raises(ApprovalRequired):
         await agent.resume(pause.run_id)

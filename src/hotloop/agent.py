@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 import msgspec
 
@@ -29,13 +28,14 @@ from hotloop.models.request import RequestTemplate
 from hotloop.models.target import chat_url
 from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import nobody, streamed
-from hotloop.programs import Programs
+from hotloop.programs import ProgramCache
 from hotloop.runner import run_here
+from hotloop.runoptions import RunOptions, read_options
 from hotloop.session import Session
-from hotloop.tools.approvals.permits import Permits, held
+from hotloop.tools.approvals.journal import RunJournal, held
 from hotloop.tools.caller import Caller, read_grants
 from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.job import Run
+from hotloop.tools.job import RunContext
 from hotloop.tools.result import ToolResult
 from hotloop.tools.source import Offer, Offered
 from hotloop.tools.tool import Tool
@@ -135,7 +135,7 @@ class Agent:
         )
         client = partial(Client, self._transport, retries=retries, timeout=timeout)
         self._compile = partial(
-            Programs, request=request, client=client, budget=budget, max_turns=max_turns, shortlist=shortlist
+            ProgramCache, request=request, client=client, budget=budget, max_turns=max_turns, shortlist=shortlist
         )
         self._sessions: dict[str, Session] = {}
         self._start = Conversation(instructions)
@@ -152,30 +152,24 @@ class Agent:
         """The agent of a declaration that was read before. Raises ConfigError for tools that cannot be imported."""
         return cls(**agent_arguments(spec))
 
-    async def run(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> Result:
-        """Answer one prompt, for this user and with these grants instead of the agent's.
+    async def run(self, prompt: str, **options: Unpack[RunOptions]) -> Result:
+        """Answer one prompt.
 
         Raises HotloopError; `error.trace` then shows how far it came. ApprovalRequired means that the run waits for
         a person, and goes on with `resume`.
         """
-        return await self._ask(prompt, trace_id, user, grants)
+        return await self._ask(prompt, options)
 
-    def run_sync(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> Result:
+    def run_sync(self, prompt: str, **options: Unpack[RunOptions]) -> Result:
         """`run` outside asyncio; connections stay open from one call to the next."""
-        return run_here(self.run(prompt, trace_id=trace_id, user=user, grants=grants))
+        return run_here(self.run(prompt, **options))
 
-    def stream(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> AsyncGenerator[Event]:
+    def stream(self, prompt: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event]:
         """Answer one prompt, event by event; the last is `RunFinished` with the result, or `RunPaused`.
 
         The run goes on beside its reader, and stops with it: leaving the loop early cancels the run.
         """
-        return self._stream(prompt, trace_id, user, grants)
+        return streamed(lambda emit: self._ask(prompt, options, emit=emit))
 
     @property
     def approvals(self) -> ApprovalStore:
@@ -232,40 +226,24 @@ class Agent:
         key = api_key if api_key is not None else os.environ.get(self._dialect.key_variable or "-", "")
         return key.strip()
 
-    def _compiled(self, tools: Sequence[Tool]) -> Programs:
+    def _compiled(self, tools: Sequence[Tool]) -> ProgramCache:
         _require_unique([each.name for each in tools])
         return self._compile(tools, Executor(tools, self._policy, self._audit))
 
     async def _ask(
-        self,
-        prompt: str,
-        trace_id: str | None,
-        user: str,
-        grants: Collection[str] | None,
-        session: Session | None = None,
-        emit: Emit = nobody,
+        self, prompt: str, options: RunOptions, session: Session | None = None, emit: Emit = nobody
     ) -> Result:
-        run_id = trace_id or f"req-{random.getrandbits(48):012x}"
-        given = self._grants if grants is None else read_grants(grants)
-        caller = Caller(run_id, self.name, session.id if session else "", user, given)
+        run_id, user, given = read_options(options)
+        grants = self._grants if given is None else given
+        caller = Caller(run_id, self.name, session.id if session else "", user, grants)
 
-        async def answer(programs: Programs, ledger: Ledger) -> Reply:
+        async def answer(programs: ProgramCache, ledger: Ledger) -> Reply:
             choose = partial(programs.for_prompt, prompt)
             program, conversation = session.begin(choose) if session else (choose(), self._start.branch())
-            run = Run(ledger, emit, Deadline(self._budget, ledger.start), caller, conversation)
+            run = RunContext(ledger, emit, Deadline(self._budget, ledger.start), caller, conversation)
             return await loop.run(program, run, prompt)
 
         return await self._run(run_id, answer)
-
-    def _stream(
-        self,
-        prompt: str,
-        trace_id: str | None,
-        user: str,
-        grants: Collection[str] | None,
-        session: Session | None = None,
-    ) -> AsyncGenerator[Event]:
-        return streamed(lambda emit: self._ask(prompt, trace_id, user, grants, session, emit))
 
     async def _resume(self, run_id: str, emit: Emit = nobody, session: Session | None = None) -> Result:
         store = self.approvals
@@ -274,49 +252,48 @@ class Agent:
             known = await asyncio.to_thread(store.results, run_id)
             saved = self._read(paused)
             conversation = Conversation.restore(saved.messages, saved.kept, saved.ids_given)
-            if session is not None:
-                session.go_on(conversation, saved.caller)
 
-            async def answer(programs: Programs, ledger: Ledger) -> Reply:
+            async def answer(programs: ProgramCache, ledger: Ledger) -> Reply:
                 ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
-                deadline, permits = Deadline(self._budget, ledger.start), Permits(store, paused)
-                run = Run(ledger, emit, deadline, saved.caller, conversation, permits)
+                program = programs.with_tools(saved.tools)
+                if session is not None:
+                    session.go_on(program, conversation, saved.caller)
+                deadline, journal = Deadline(self._budget, ledger.start), RunJournal(store, paused)
+                run = RunContext(ledger, emit, deadline, saved.caller, conversation, journal)
                 results = {call_id: msgspec.json.decode(known[call_id], type=ToolResult) for call_id in known}
-                return await loop.resume(programs.with_tools(saved.tools), run, saved, results)
+                return await loop.resume(program, run, saved, results)
 
-            result = await self._run(run_id, answer)
+            result = await self._run(run_id, answer, first=False)
             await asyncio.to_thread(store.finish, run_id)
             return result
 
-    def _read(self, paused: PausedRun) -> loop.Saved:
-        _require(
-            paused.agent == self.name,
-            f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}",
-        )
+    def _read(self, paused: PausedRun) -> loop.Checkpoint:
+        whose = f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}"
+        _require(paused.agent == self.name, whose)
         try:
-            return msgspec.json.decode(paused.state, type=loop.Saved)
+            return msgspec.json.decode(paused.state, type=loop.Checkpoint)
         except msgspec.MsgspecError as error:
             raise ConfigError(
                 f"The state of run {paused.run_id} cannot be read ({error}); another version of hotloop has saved it. "
                 "Resume it with that one, or discard it."
             ) from None
 
-    async def _pause(self, pause: ApprovalRequired, first: bool) -> None:
-        store = self.approvals
-        save = partial(store.pause, pause.run_id, self.name, pause.state, pause.calls, first=first)
-        await asyncio.to_thread(save)
-
-    async def _run(self, run_id: str, answer: Callable[[Programs, Ledger], Awaitable[Reply]]) -> Result:
+    async def _run(
+        self, run_id: str, answer: Callable[[ProgramCache, Ledger], Awaitable[Reply]], *, first: bool = True
+    ) -> Result:
+        """Open the ledger, have the answer, close the ledger; a run that pauses is saved before anybody is told."""
         ledger = Ledger(clock(), run_id, self.name, time.time())
         ledger.facts["max_parallel"] = self._policy.max_parallel
         trace = Trace(ledger, self._limits)
         try:
-            reply = await answer(await self._ready(ledger), ledger)
+            try:
+                reply = await answer(await self._ready(ledger), ledger)
+            except loop.Paused as pause:
+                raise await self._pause(run_id, pause, first) from None
         except HotloopError as error:
             error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
             error.stage = ledger.stages[-1].kind if ledger.stages else None
             if isinstance(error, ApprovalRequired):
-                await self._pause(error, first="paused_ms" not in ledger.facts)
                 ledger.mark("approval", "saved")
             raise
         finally:
@@ -324,10 +301,18 @@ class Agent:
             trace.log()
         return Result(reply.text, trace, reply.finish_reason)
 
-    async def _ready(self, ledger: Ledger) -> Programs:
+    async def _pause(self, run_id: str, pause: loop.Paused, first: bool) -> ApprovalRequired:
+        save = partial(self.approvals.pause, run_id, self.name, pause.state, pause.calls, first=first)
+        await asyncio.to_thread(save)
+        names = ", ".join(dict.fromkeys(call.name for call in pause.calls))
+        sentence = f"A person must decide about {names} before run {run_id} can go on."
+        return ApprovalRequired(sentence, run_id=run_id, calls=pause.calls)
+
+    async def _ready(self, ledger: Ledger) -> ProgramCache:
         """The programs, once all tools are known; sources that are known already connect beside the run."""
         if self._programs is None:
-            self._programs = self._compiled(await self._offer.listed())
+            programs = self._compiled(await self._offer.listed())
+            self._programs = self._programs or programs  # another run may have been first meanwhile
             ledger.mark("connect", "tools listed")
         elif self._offer.sources:
             self._offer.connect()

@@ -194,12 +194,10 @@ class RepeatedFailure(RunError):
 class ApprovalRequired(RunError):
     """The run waits for a person; `Agent.resume(run_id)` goes on with it, in this process or another.
 
-    `calls` are the calls to decide about, each with its `call_id`, `name`, `arguments` and `digest`; `state` is what
-    the run needs to go on, which the agent keeps for it.
+    `calls` are the calls to decide about, each with its `call_id`, `name`, `arguments` and `digest`.
     """
 
-    def __init__(self, message: str, *, run_id: str, calls: list[Any], state: bytes) -> None:
+    def __init__(self, message: str, *, run_id: str, calls: list[Any]) -> None:
         super().__init__(message)
         self.run_id = run_id
         self.calls = calls
-        self.state = state

@@ -16,11 +16,8 @@ from hotloop.tools.tool import Tool
 _MOST = 256  # sets of tools that are kept compiled
 
 
-class Programs:
-    """The programs of an agent with these tools; `shortlist` is how many of them a conversation gets, None for all.
-
-    Raises ConfigError if two tools have one name.
-    """
+class ProgramCache:
+    """The programs of an agent with these tools; `shortlist` is how many of them a conversation gets, None for all."""
 
     def __init__(
         self,
@@ -69,5 +66,5 @@ class Programs:
     def _compile(self, tools: Sequence[Tool]) -> Program:
         request = self._request(self.executor.definitions(tools))
         names = tuple(each.name for each in tools)
-        client = self._client(request, tool_names=frozenset([*names, *self.executor.own]))
+        client = self._client(request, tool_names=frozenset([*names, *self.executor.built_in]))
         return Program(client, self.executor, self._budget, self._max_turns, names)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError
 from hotloop.events import Event, RunFinished
 from hotloop.loop import Program
+from hotloop.outlet import streamed
+from hotloop.runoptions import RunOptions
 from hotloop.tools.caller import Caller
 
 if TYPE_CHECKING:
@@ -31,20 +33,16 @@ class Session:
         self._conversation = self._branch = start
         self._turn = asyncio.Lock()
 
-    async def run(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> Result:
+    async def run(self, prompt: str, **options: Unpack[RunOptions]) -> Result:
         """Answer one prompt in this conversation; see `Agent.run`."""
         async with self._turn:
-            result = await self._agent._ask(prompt, trace_id, user, grants, self)
+            result = await self._agent._ask(prompt, options, self)
             self._conversation = self._branch
             return result
 
-    async def stream(
-        self, prompt: str, *, trace_id: str | None = None, user: str = "", grants: Collection[str] | None = None
-    ) -> AsyncGenerator[Event]:
+    async def stream(self, prompt: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event]:
         """Answer one prompt in this conversation, event by event; see `Agent.stream`."""
-        async with self._turn, aclosing(self._agent._stream(prompt, trace_id, user, grants, self)) as events:
+        async with self._turn, aclosing(streamed(lambda emit: self._agent._ask(prompt, options, self, emit))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     self._conversation = self._branch
@@ -69,11 +67,11 @@ class Session:
         self._branch = self._conversation.branch()
         return self._program, self._branch
 
-    def go_on(self, conversation: Conversation, caller: Caller) -> None:
-        """For the agent: the branch of a paused run; raises ConfigError unless it continues this conversation."""
+    def go_on(self, program: Program, conversation: Conversation, caller: Caller) -> None:
+        """For the agent: a paused run's program and branch; raises ConfigError unless it continues this session."""
         if caller.session != self.id:
             whose = f"session {caller.session}" if caller.session else "no session"
             raise ConfigError(f"Run {caller.run} is one of {whose}, not of {self.id}.")
         if not conversation.messages.startswith(self._conversation.messages):
             raise ConfigError(f"Session {self.id} has gone on without run {caller.run}, so it cannot take its answer.")
-        self._branch = conversation
+        self._program, self._branch = program, conversation

@@ -54,7 +54,6 @@ def test_what_was_kept_is_found_until_its_time_is_over(clock):
     assert cache.get(key(1, clock))[1:3] == ("one", 7)
     clock.now += 1
     assert cache.get(key(1, clock)) is None
-    assert (cache.hits, cache.misses) == (1, 2)
 
 
 def test_tool_owner_and_arguments_tell_results_apart(clock):
@@ -101,7 +100,6 @@ def test_the_least_recently_used_are_dropped_when_they_are_too_large(clock):
     assert cache.dropped == 2
 
 
-@pytest.mark.xfail(reason="everything else is dropped first", strict=True)
 def test_a_result_too_large_to_be_kept_drops_no_other(clock):
     cache = ResultCache(size=100)
     cache.put(key(1, clock), "one", 1.0, 0)

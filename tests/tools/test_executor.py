@@ -16,11 +16,11 @@ from hotloop.errors import ToolError
 from hotloop.events import ToolFinished, ToolStarted, ToolStatus
 from hotloop.lab.virtual import run_virtual
 from hotloop.models.reply import Call
-from hotloop.tools.batch import Batch
 from hotloop.tools.caller import Caller
+from hotloop.tools.calls import ReplyCalls
 from hotloop.tools.define import tool
 from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.job import Run
+from hotloop.tools.job import RunContext
 from hotloop.tools.progress import report
 from hotloop.tools.result import ToolResult
 from hotloop.trace.ledger import Ledger
@@ -65,9 +65,9 @@ class Acted(NamedTuple):
         return [(at, event) for at, event in self.events if isinstance(event, kind)]
 
 
-def batch_of(executor: Executor, calls: list[Call], ledger: Ledger, emit=lambda some: None, budget=None) -> Batch:
+def batch_of(executor: Executor, calls: list[Call], ledger: Ledger, emit=lambda some: None, budget=None) -> ReplyCalls:
     """The calls of a complete reply, with the ids id0, id1, ..."""
-    batch = executor.batch(Run(ledger, emit, Deadline(budget, ledger.start), Caller("test"), Conversation()))
+    batch = executor.begin(RunContext(ledger, emit, Deadline(budget, ledger.start), Caller("test"), Conversation()))
     batch.complete(calls, [f"id{number}" for number in range(len(calls))])
     return batch
 

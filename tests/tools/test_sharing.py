@@ -258,7 +258,6 @@ def slow_to_stop(seconds: float) -> Any:
     return look
 
 
-@pytest.mark.xfail(reason="it joins what is being stopped, and is stopped with it", strict=True)
 def test_who_asks_while_it_is_being_stopped_begins_anew():
     async def main():
         look = slow_to_stop(0.02)
@@ -269,10 +268,7 @@ def test_who_asks_while_it_is_being_stopped_begins_anew():
     assert run_virtual(main()) == ("ok", ["found"])
 
 
-AGAIN = pytest.mark.xfail(reason="who waits for it to stop is cancelled again before it has", strict=True)
-
-
-@pytest.mark.parametrize("calls", [1, pytest.param(2, marks=AGAIN)])
+@pytest.mark.parametrize("calls", [1, 2])
 def test_an_execution_that_goes_on_is_cancelled_again_when_all_have_left(calls):
     @tool(read_only=True, ttl=60)
     async def look(key: str) -> str:
@@ -292,7 +288,6 @@ def test_an_execution_that_goes_on_is_cancelled_again_when_all_have_left(calls):
     assert run_virtual(main()) == (True, set())
 
 
-@pytest.mark.xfail(reason="it waits for the other's free place", strict=True)
 def test_nobody_waits_longer_than_alone_because_another_has_no_free_place(notes):
     async def main():
         look, work = notes.tool("look", 100, read_only=True, scope="global"), notes.tool("work", 1000)
@@ -316,7 +311,6 @@ def test_who_joins_is_not_bound_by_the_time_of_the_first(notes):
     assert run_virtual(main()) == ["a look"]
 
 
-@pytest.mark.xfail(reason="time saved is what the execution took, whatever came of it", strict=True)
 def test_who_joined_and_gave_up_saved_nothing(notes):
     async def main():
         look = notes.tool("look", read_only=True, scope="global")
@@ -328,7 +322,6 @@ def test_who_joined_and_gave_up_saved_nothing(notes):
     assert run_virtual(main()) == 0
 
 
-@pytest.mark.xfail(reason="what it began for others goes on writing into its ledger", strict=True)
 def test_a_run_that_has_ended_learns_no_more(notes):
     """It gives up two executions that others have joined; the second gets its one place when the first has ended."""
 
@@ -377,7 +370,6 @@ def test_in_the_same_reply_already(notes):
     assert notes.begun == [(0, "read a"), (100, "write a"), (200, "read a")]
 
 
-@pytest.mark.xfail(reason="a call waits for what a tool writes, not for what it says it makes stale", strict=True)
 def test_what_a_call_makes_stale_is_not_given_to_the_calls_written_after_it(notes):
     (agent,) = shop(notes, [READ, [SPOIL, READ], "ok"])
     result = run_virtual(agent.run("go"))
@@ -416,7 +408,7 @@ def test_what_is_being_read_while_it_is_written_is_neither_kept_nor_joined(notes
     [
         "global",
         "user",
-        pytest.param(None, marks=pytest.mark.xfail(reason="only the agent's own is dropped", strict=True)),
+        None,
     ],
 )
 def test_a_writer_of_one_agent_drops_what_others_have_read(notes, scope):

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotloop.budget import Deadline
-from hotloop.errors import ToolError, ToolTimeout
+from hotloop.errors import ArgumentsError, ToolError, ToolTimeout
 from hotloop.limit import Limit
 from hotloop.models.transport import Emit
 from hotloop.tools.progress import Reporter, reporter
 from hotloop.tools.result import ToolResult, failure
 from hotloop.tools.threads import pool
-from hotloop.tools.tool import TELL_MODEL, Tool, encode_result
+from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key, encode_result
 from hotloop.units import NS_PER_S, Clock
 
 _RETRY_DELAY = 0.1  # seconds before the first retry of a tool, doubling
@@ -24,11 +24,10 @@ FOREVER = Deadline(None, 0)
 """The deadline of an execution that belongs to no single run."""
 
 
-class Ready(NamedTuple):
+class PreparedTool(NamedTuple):
     """A tool with the policy that holds for it; times in seconds.
 
-    It runs `once` if it is tried once and nothing stands in for it. It `shares` if its results are kept or identical
-    calls at the same time joined; it `stales` what others have read.
+    It `shares` if its results are kept or identical calls at the same time joined; it `invalidates` what others read.
     """
 
     tool: Tool
@@ -36,39 +35,42 @@ class Ready(NamedTuple):
     retries: int
     ttl: float | None
     max_result: int
-    once: bool
     shares: bool
-    stales: bool
+    invalidates: bool
     threads: int
-    stand_in: Ready | None
+    stand_in: PreparedTool | None
 
 
 class Execution(msgspec.Struct, eq=False):
-    """A call of a tool that may run now. `deadline` is the run's; a shared execution belongs to no single run."""
+    """A call of a tool that may run now. `deadline` is the run's; a shared execution belongs to no single run.
 
-    ready: Ready
+    `afterwards` is called when the function of a plain tool has ended, which may be long after its time was over.
+    """
+
+    prepared: PreparedTool
     arguments: dict[str, Any]
     run_id: str
     call_id: str
     clock: Clock
     emit: Emit
     deadline: Deadline
+    afterwards: Callable[[], None] | None = None
     late: bool = False  # the last attempt ended because its time was over
 
     async def run(self) -> ToolResult:
         """The result after all attempts, or what stands in for it."""
         result = await self.attempt()
-        for retry in range(self.ready.retries):
+        for retry in range(self.prepared.retries):
             if not result.retryable or not await self._pause(retry):
                 break
             result = await self.attempt()
-        if self.late and self.ready.tool.on_timeout is not TELL_MODEL:
-            return await self._stand_in()
+        if self.late and self.prepared.tool.on_timeout is not TELL_MODEL:
+            return await self._stand_in(result)
         return result
 
     async def attempt(self) -> ToolResult:
         """The result of one attempt."""
-        tool = self.ready.tool
+        tool = self.prepared.tool
         self.late = False
         loop = asyncio.get_running_loop()
         limit = Limit(self._time(), loop)
@@ -94,12 +96,18 @@ class Execution(msgspec.Struct, eq=False):
         finally:
             reporter.reset(token)
 
-    async def _stand_in(self) -> ToolResult:
+    async def _stand_in(self, late: ToolResult) -> ToolResult:
         """The value, or the other tool's result, that the tool gives when its time is over."""
-        ready = self.ready
-        if ready.stand_in is None:
-            return ToolResult(encode_result(ready.tool.on_timeout), fallback=True)
-        result = await msgspec.structs.replace(self, ready=ready.stand_in).run()
+        other = self.prepared.stand_in
+        if other is None:
+            return ToolResult(encode_result(self.prepared.tool.on_timeout), fallback=True)
+        if self.deadline.answer_now(self.clock()):
+            return late
+        try:
+            arguments = other.tool.bind(arguments_key(self.arguments).decode())
+        except ArgumentsError as error:
+            return failure(other.tool, error)
+        result = await msgspec.structs.replace(self, prepared=other, arguments=arguments).run()
         return ToolResult(result.content, result.failed, fallback=True)
 
     async def _pause(self, retry: int) -> bool:
@@ -115,25 +123,25 @@ class Execution(msgspec.Struct, eq=False):
         """Seconds that the tool has: its timeout, or less when the run's deadline comes first."""
         left = self.deadline.for_tools_ns(self.clock())
         if left is None:
-            return self.ready.timeout
-        return left / NS_PER_S if self.ready.timeout is None else min(left / NS_PER_S, self.ready.timeout)
+            return self.prepared.timeout
+        return left / NS_PER_S if self.prepared.timeout is None else min(left / NS_PER_S, self.prepared.timeout)
 
     async def _in_process(self) -> str:
         from hotloop.tools.sandbox import run_sandboxed
 
-        return await run_sandboxed(self.ready.tool, self.arguments)
+        return await run_sandboxed(self.prepared.tool, self.arguments)
 
     async def _in_thread(self, function: Callable[..., Any]) -> Any:
         context = contextvars.copy_context()
-        threads = pool(self.ready.threads)
-        result = await asyncio.get_running_loop().run_in_executor(
-            threads, lambda: context.run(_call, function, self.arguments)
-        )
+
+        def work() -> Any:
+            try:
+                return context.run(function, **self.arguments)
+            except StopIteration as error:  # no future can carry it
+                raise RuntimeError(f"StopIteration: {error}") from error
+            finally:
+                if self.afterwards is not None:
+                    self.afterwards()
+
+        result = await asyncio.get_running_loop().run_in_executor(pool(self.prepared.threads), work)
         return await result if asyncio.iscoroutine(result) else result
-
-
-def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    try:
-        return function(**arguments)
-    except StopIteration as error:  # no future can carry it
-        raise RuntimeError(f"StopIteration: {error}") from error

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.batch import Batch
-from hotloop.tools.cache import Key, ResultCache, shared
-from hotloop.tools.course import Course
+from hotloop.tools.cache import Key, ResultCache, invalidate, shared
+from hotloop.tools.callrunner import CallRunner
+from hotloop.tools.calls import ReplyCalls
 from hotloop.tools.cutting.rest import DEFINITION, READ_RESULT
-from hotloop.tools.execution import Ready
+from hotloop.tools.execution import PreparedTool
 from hotloop.tools.graph import check_acyclic
-from hotloop.tools.job import Run
+from hotloop.tools.job import RunContext
 from hotloop.tools.plan.plan import PLAN, plan_definition
-from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key
+from hotloop.tools.tool import Tool, arguments_key
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Executor:
-    """The tools of one agent. Its batches may run concurrently, for many runs.
+    """The tools of one agent. The calls of many runs may be under way at the same time.
 
     Raises ConfigError for tools whose `after` contradicts.
     """
@@ -53,17 +53,19 @@ class Executor:
         self.policy = policy
         self.audit = audit
         self.cache = ResultCache()
-        self.ready = {tool.name: _prepare(tool, policy) for tool in tools}
-        self.ordered = any(tool.after or tool.sequential or tool.reads or tool.writes for tool in tools)
+        self.prepared = {tool.name: _prepare(tool, policy) for tool in tools}
+        self.ordered = any(
+            tool.after or tool.sequential or tool.reads or tool.writes or tool.invalidates for tool in tools
+        )
         self.guarded = audit is not None or any(
             tool.requires or tool.allow or tool.approval != "never" for tool in tools
         )
         self.reads_rest = policy.max_result is not None or any(tool.max_result is not None for tool in tools)
-        self.own = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
+        self.built_in = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
         self.max_result = policy.max_result or _MOST
         self.rest = _REST if self.reads_rest else _NARROWER
-        for name in self.own:
-            if name in self.ready:
+        for name in self.built_in:
+            if name in self.prepared:
                 raise ToolDefinitionError(f"The agent has a tool of its own named {name}; give yours another name.")
 
     def definitions(self, tools: Sequence[Tool]) -> list[bytes]:
@@ -71,49 +73,44 @@ class Executor:
         plan = [plan_definition(tools)] if self.policy.plan and tools else []
         return [*[tool.definition for tool in tools], *plan, *([DEFINITION] if self.reads_rest else [])]
 
-    def batch(self, run: Run) -> Batch:
+    def begin(self, run: RunContext) -> ReplyCalls:
         """The calls of the reply that the model is about to write."""
-        return Batch(self, run, Course(self, run))
+        return ReplyCalls(self, run, CallRunner(self, run))
 
-    def place(self, ready: Ready, arguments: dict[str, Any], run: Run) -> tuple[ResultCache, Key]:
-        """Where a result of this call is kept, and under which key."""
-        caller, scope = run.caller, ready.tool.scope
+    def place(self, prepared: PreparedTool, arguments: dict[str, Any], run: RunContext) -> tuple[ResultCache, Key]:
+        """Where a result of this call is kept, and under which key.
+
+        A scope that is not known, as the user of a run that names none, is shared with nobody: it is the run's own.
+        """
+        caller, scope = run.caller, prepared.tool.scope
         whose = {"run": caller.run, "session": caller.session, "user": caller.user}.get(scope or "", "")
-        owned = scope in ("session", "user") and not whose  # nobody is known to share it with
-        key = Key(
-            ready.tool,
-            f"run:{caller.run}" if owned else f"{scope}:{whose}",
-            arguments_key(arguments),
-            run.ledger.clock,
-        )
-        return (self.cache if owned or scope in (None, "run") else shared), key
+        unknown = scope in ("session", "user") and not whose
+        name = f"run:{caller.run}" if unknown else f"{scope}:{whose}"
+        key = Key(prepared.tool, name, arguments_key(arguments), run.ledger.clock)
+        return (self.cache if unknown or scope in (None, "run") else shared), key
 
     def invalidate(self, tool: Tool, arguments: dict[str, Any]) -> None:
-        """Drop what a call of this tool has made stale, for everybody."""
-        names = [each.fill(arguments) for each in (*tool.writes, *tool.invalidates)]
-        self.cache.invalidate(names)
-        shared.invalidate(names)
+        """Drop what a call of this tool has made stale, whoever has it."""
+        invalidate([each.fill(arguments) for each in (*tool.writes, *tool.invalidates)])
 
     def unknown(self, name: str) -> str:
         """What a model is told that calls a tool which is not there."""
-        meant = did_you_mean(name, self.ready) or "."
-        return f"There is no tool {name}{meant} The tools are: {', '.join(self.ready) or 'none'}."
+        meant = did_you_mean(name, self.prepared) or "."
+        return f"There is no tool {name}{meant} The tools are: {', '.join(self.prepared) or 'none'}."
 
 
-def _prepare(tool: Tool, policy: Policy) -> Ready:
+def _prepare(tool: Tool, policy: Policy) -> PreparedTool:
     """Only read-only and idempotent tools may run twice, and only results of read-only ones are kept."""
     retries = tool.retry if tool.retry is not None else policy.retry
     ttl = (policy.ttl if tool.ttl is None else tool.ttl) if tool.read_only else None
-    retries = retries if tool.read_only or tool.idempotent else 0
-    return Ready(
+    return PreparedTool(
         tool,
         timeout=policy.timeout if tool.timeout is None else tool.timeout,
-        retries=retries,
+        retries=retries if tool.read_only or tool.idempotent else 0,
         ttl=ttl,
         max_result=tool.max_result or policy.max_result or _MOST,
-        once=not retries and tool.on_timeout is TELL_MODEL,
         shares=bool(ttl) or (tool.scope or "run") != "run",
-        stales=bool(tool.writes or tool.invalidates),
+        invalidates=bool(tool.writes or tool.invalidates),
         threads=policy.max_parallel,
         stand_in=_prepare(tool.on_timeout, policy) if isinstance(tool.on_timeout, Tool) else None,
     )

@@ -5,8 +5,7 @@ All that is not ordered here runs side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hotloop.errors import ConfigError
@@ -52,16 +51,21 @@ def resources(templates: Iterable[Template], arguments: Mapping[str, Any] | None
     return tuple(Resource(each.fill(arguments)) for each in templates)
 
 
-def order(nodes: Sequence[Node]) -> list[list[Edge] | None]:
+def order(nodes: Sequence[Node], begun: Collection[int] = ()) -> list[list[Edge] | None]:
     """For each call those that it waits for; None for one that can never start, because it waits for itself.
 
     Results and `after` come first; among what they leave open, the order in which the model wrote the calls holds for
-    resources and barriers. Every edge so points back in one sequence, and no two calls wait for each other.
+    resources and barriers. Calls that have `begun` (by place) wait for nobody, so everybody waits for them. Every edge
+    points back in one sequence, and no two calls wait for each other.
     """
     first = [_first(node, place, nodes) for place, node in enumerate(nodes)]
     edges: list[list[Edge] | None] = [None] * len(nodes)
     before: list[int] = []
-    for place in _sequence(first):
+    written = [each | _conflicting_before(nodes, place) for place, each in enumerate(first)]
+    sequence = _sequence(written, begun)
+    if len(sequence) < len(nodes):  # what must come first contradicts the order of writing
+        sequence = _sequence(first, begun)
+    for place in sequence:
         shared = [Edge(other, why) for other in before if (why := _apart(nodes[other], nodes[place])) is not None]
         known = {edge.place for edge in shared}
         edges[place] = [Edge(other) for other in sorted(first[place] - known)] + shared
@@ -105,21 +109,27 @@ def _first(node: Node, place: int, nodes: Sequence[Node]) -> set[int]:
     return {other for other, each in enumerate(nodes) if other != place and each.tool in node.after} | set(node.needs)
 
 
-def _sequence(first: Sequence[set[int]]) -> list[int]:
-    """All places that can ever start, each after what comes first, else as they were written."""
-    left = [set(each) for each in first]
-    ready = [place for place, each in enumerate(left) if not each]
-    heapify(ready)
-    sequence: list[int] = []
-    while ready:
-        done = heappop(ready)
-        sequence.append(done)
-        for place, each in enumerate(left):
-            if done in each:
-                each.remove(done)
-                if not each:
-                    heappush(ready, place)
-    return sequence
+def _conflicting_before(nodes: Sequence[Node], place: int) -> set[int]:
+    return {other for other in range(place) if conflicts(nodes[other], nodes[place])}
+
+
+def _sequence(first: Sequence[set[int]], begun: Collection[int]) -> list[int]:
+    """All places that can ever start: as they were written, but each after what must come before it."""
+    sequence = dict.fromkeys(sorted(begun))
+    stuck: set[int] = set()  # in a circle, behind one, or just being looked at
+
+    def visit(place: int) -> bool:
+        if place in sequence or place in stuck:
+            return place in sequence
+        stuck.add(place)
+        if all(visit(other) for other in sorted(first[place])):
+            stuck.discard(place)
+            sequence[place] = None
+        return place in sequence
+
+    for place in range(len(first)):
+        visit(place)
+    return list(sequence)
 
 
 def _apart(before: Node, after: Node) -> str | None:

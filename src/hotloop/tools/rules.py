@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from hotloop.errors import ToolDefinitionError
+from hotloop.errors import ToolDefinitionError, ToolError
+from hotloop.tools.signature import innermost
 from hotloop.tools.template import Template, read_template
-from hotloop.tools.tool import TELL_MODEL, Allowed, Approval, Scope, Tool
+from hotloop.tools.tool import TELL_MODEL, Allowed, Approval, Scope, Tool, encode_result
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -27,8 +29,8 @@ class ToolOptions(TypedDict, total=False):
         Running it twice does no more than running it once.
     ttl, scope
         Seconds for which a result is kept (read-only tools), and for whom: "run", "session", "user" or "global".
-        Identical calls at the same time share one execution within the scope. Without a scope that is "global" for a
-        tool with a ttl, else "run".
+        Identical calls at the same time share one execution within the scope. Without a scope the runs of the agent
+        share what is kept, and only calls of one reply an execution.
     timeout, retry
         Seconds for one attempt; attempts after the first.
     on_timeout
@@ -87,6 +89,7 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
     for option in given:
         if option not in ToolOptions.__annotations__:
             raise ToolDefinitionError(f"{option} is no option{did_you_mean(option, ToolOptions.__annotations__)}")
+    _check_flags(given)
     _check_times(given)
     _check_effects(given)
     parameters = list(schema.get("properties", {}))
@@ -100,11 +103,19 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
     given["requires"] = frozenset(_texts("requires", given.get("requires", ())))
     given["secrets"] = frozenset(_parameters("secrets", given.get("secrets", ()), parameters))
     allow = given.get("allow", {})
+    if not isinstance(allow, Mapping):
+        raise ToolDefinitionError(f"allow={allow!r}; give a dict from parameters to what they may be")
     _parameters("allow", allow, parameters)
     given["allow"] = {parameter: _allowed(parameter, rule) for parameter, rule in allow.items()}
     given["sandbox"] = _sandbox(given.get("sandbox"))
     _check_stand_in(given, parameters)
     return given
+
+
+def _check_flags(given: dict[str, Any]) -> None:
+    for option in ("read_only", "idempotent", "sequential"):
+        if not isinstance(given.get(option, False), bool):
+            raise ToolDefinitionError(f"{option}={given[option]!r}; give True or False")
 
 
 def _check_times(given: dict[str, Any]) -> None:
@@ -139,7 +150,7 @@ def _check_effects(given: dict[str, Any]) -> None:
         if given.get(option) and read_only:
             raise ToolDefinitionError(f"{option} is for a tool that changes something, but it is declared read_only")
     approval = given.get("approval", "never")
-    if approval not in ("never", "always") and not callable(approval):
+    if approval not in ("never", "always") and not _is_test(approval):
         raise ToolDefinitionError(f'approval={approval!r}; give "never", "always" or a function of the arguments')
 
 
@@ -167,7 +178,7 @@ def _allowed(parameter: str, rule: Any) -> Callable[[Any], bool]:
     """The test that a value of this parameter must pass."""
     if isinstance(rule, re.Pattern):
         return lambda value: isinstance(value, str) and rule.fullmatch(value) is not None
-    if callable(rule):
+    if _is_test(rule):
         return rule  # type: ignore[no-any-return]
     if isinstance(rule, str) or not isinstance(rule, Collection) or not rule:
         raise ToolDefinitionError(
@@ -188,10 +199,18 @@ def _sandbox(limits: object) -> SandboxLimits | None:
     return limits
 
 
+def _is_test(test: object) -> bool:
+    """Whether it can be asked for a bool at once; what a coroutine function gives would always count as true."""
+    return callable(test) and not inspect.iscoroutinefunction(innermost(test))
+
+
 def _check_stand_in(given: dict[str, Any], parameters: list[str]) -> None:
-    """A tool that stands in on a timeout gets the same arguments, and no rights that the first one did not have."""
+    """What stands in on a timeout: a value for the model, or a tool with the same arguments and no further rules."""
     other = given.get("on_timeout", TELL_MODEL)
+    if other is TELL_MODEL:
+        return
     if not isinstance(other, Tool):
+        _check_value(other)
         return
     known = other.parameters.get("properties", {})
     missing = [name for name in other.parameters.get("required", ()) if name not in parameters]
@@ -202,5 +221,16 @@ def _check_stand_in(given: dict[str, Any], parameters: list[str]) -> None:
         )
     if given.get("read_only") and not other.read_only:
         raise ToolDefinitionError(f"on_timeout: {other.name} is not read-only, as this tool is")
-    if other.approval != "never" or not other.requires <= given["requires"]:
-        raise ToolDefinitionError(f"on_timeout: {other.name} needs an approval or a grant that this tool does not")
+    if other.approval != "never" or other.allow or not other.requires <= given["requires"]:
+        raise ToolDefinitionError(f"on_timeout: {other.name} has an approval, an allow-list or a grant of its own")
+    if other.after or other.sequential or other.reads or other.writes or other.invalidates:
+        raise ToolDefinitionError(f"on_timeout: {other.name} has an order of its own, which a stand-in cannot keep")
+
+
+def _check_value(value: object) -> None:
+    if callable(value):
+        raise ToolDefinitionError(f"on_timeout={value!r}; give a value, or make a tool of the function")
+    try:
+        encode_result(value)
+    except ToolError as error:
+        raise ToolDefinitionError(f"on_timeout: {error}") from None

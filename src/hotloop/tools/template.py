@@ -26,8 +26,12 @@ class Template(msgspec.Struct, frozen=True):
 
     def stem(self) -> str:
         """The text before its first parameter."""
-        first = next(iter(string.Formatter().parse(self.text)), ("",))
-        return first[0]
+        stem = ""
+        for literal, field, _, _ in string.Formatter().parse(self.text):
+            stem += literal
+            if field is not None:
+                break
+        return stem
 
 
 def read_template(option: str, text: object, parameters: Collection[str]) -> Template:

@@ -25,7 +25,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A function with what an agent needs to offer it to a model; made by `tool`, called like the function itself.
 
     `definition` is the JSON that a request carries, `parameters` the schema inside it, `decode` takes JSON text to
-    keyword arguments. Everything from `read_only` on are the rules it runs by; see `hotloop.tools.define.ToolOptions`.
+    keyword arguments. Everything from `read_only` on are the rules it runs by; see `hotloop.tools.rules.ToolOptions`.
     """
 
     name: str
@@ -100,7 +100,10 @@ _WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_whole_number)
 
 def arguments_key(arguments: Mapping[str, Any]) -> bytes:
     """Bound arguments as bytes that are the same for the same arguments, in whatever order they came."""
-    return _KEYS.encode(arguments)
+    try:
+        return _KEYS.encode(arguments)
+    except TypeError:  # a set of things that have no order: equal ones may then get different keys
+        return msgspec.json.encode(arguments, enc_hook=_encode_for_key)
 
 
 def canonical(arguments: str) -> str:

@@ -57,10 +57,10 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 class CallFacts(msgspec.Struct, frozen=True, gc=False):
     """What came of one call; times in nanoseconds.
 
-    `head_start` is how long before the end of the reply it began, `waited_for` what had to end first, `saved` what it
-    did not take because the result was there already; `missed` tells that the cache was asked and had nothing.
-    `outcome` is as in `ToolFinished`, or "pending" for a call that waits for a person, and "known" for one that had run
-    before a pause.
+    `head_start` is how long before the end of the reply it began, `waited` how long it waited for others (`waited_for`)
+    or for a place, `saved` what it did not take because the result was there already; `missed` tells that the cache was
+    asked and had nothing. `outcome` is as in `ToolFinished`, or "pending" for a call that waits for a person, and
+    "known" for one that had run before a pause.
     """
 
     call_id: str
@@ -68,6 +68,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     outcome: str
     head_start: int = 0
     waited_for: str = ""
+    waited: int = 0
     saved: int = 0
     missed: bool = False
 

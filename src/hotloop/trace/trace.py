@@ -154,12 +154,12 @@ class Trace:
         calls = [call for facts in self.turns for call in facts.calls]
         outcomes = [call.outcome for call in calls]
         acted = [facts for facts in self.turns if facts.calls]
-        work = _length(self.stages, "tool")
+        work = sum(stage.end - stage.start for stage in self.stages if stage.kind == "tool")
         return ToolTimes(
             work_ms=ms(work),
             overlapped_ms=ms(work - self._spent().get("tool", 0)),
             head_start_ms=ms(sum(call.head_start for call in calls)),
-            waited_ms=ms(_length(self.stages, "wait", "for ")),
+            waited_ms=ms(sum(call.waited for call in calls)),
             saved_ms=ms(sum(call.saved for call in calls)),
             hits=outcomes.count("cached"),
             misses=sum(call.missed for call in calls),
@@ -221,11 +221,6 @@ class Trace:
         return "\n\n".join([timeline(self) + (f"\n{told}" if told else ""), budget_table(self)])
 
 
-def _length(stages: list[Stage], kind: str, note: str = "") -> int:
-    """All of this kind whose note begins so."""
-    return sum(each.end - each.start for each in stages if each.kind == kind and each.note.startswith(note))
-
-
 def _counts(facts: TurnFacts) -> tuple[int | None, ...]:
     return msgspec.structs.astuple(facts.usage)
 
@@ -243,6 +238,6 @@ def _turn_dict(facts: TurnFacts) -> dict[str, Any]:
         shown[f"{key}_ms"] = None if value is None else ms(value)
     shown["tools_ms"] = ms(shown.pop("tools_ns"))
     for call in shown["calls"]:
-        for key in ("head_start", "saved"):
+        for key in ("head_start", "waited", "saved"):
             call[f"{key}_ms"] = ms(call.pop(key))
     return shown  # type: ignore[no-any-return]

@@ -15,47 +15,47 @@ from hotloop.tools.result import ToolResult
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import ApprovalStore, Decision, PausedRun, PendingCall
 
-UNKNOWN = "{} was begun before, in a process that ended, and whether it took effect is not known. It is not run again."
+_UNKNOWN = "{} was begun before, in a process that ended, and whether it took effect is not known. It is not run again."
 
 
 @asynccontextmanager
 async def held(store: ApprovalStore, run_id: str) -> AsyncIterator[None]:
     """Nobody else resumes this run meanwhile. Raises RunError if somebody does, ConfigError if it does not wait."""
     lease = store.lease(run_id)
-    await asyncio.to_thread(lease.__enter__)
+    await asyncio.to_thread(lease.__enter__)  # by hand, because each of its ends waits for the disk
     try:
         yield
     finally:
         await asyncio.to_thread(lease.__exit__, None, None, None)
 
 
-class Permits:
-    """The decisions about one paused run, and its journal: what it begins and what came of it outlives the process."""
+class RunJournal:
+    """The decisions about one paused run, and what it begins and what came of it, which outlive the process."""
 
     def __init__(self, store: ApprovalStore, paused: PausedRun) -> None:
         self._store = store
         self._run_id = paused.run_id
         self._agent = paused.agent
-        self._slots = {slot.call.call_id: slot for slot in paused.calls}
+        self._asked = {slot.call.call_id: slot for slot in paused.calls}
 
     def asked(self, call_id: str) -> bool:
         """Whether a person was asked about this call, so that what they said holds."""
-        return call_id in self._slots
+        return call_id in self._asked
 
     def decision(self, call: PendingCall) -> Decision | None:
         """What a person said about exactly this call; None if nobody did."""
-        slot = self._slots.get(call.call_id)
+        slot = self._asked.get(call.call_id)
         return slot.decision if slot is not None and slot.call.digest == call.digest else None
 
-    async def claim(self, call: PendingCall) -> None:
-        """Use up the approval of a call; raises ToolRefused if it was used before."""
-        if not await asyncio.to_thread(self._store.claim, self._run_id, call.call_id, call.digest):
-            raise ToolRefused(UNKNOWN.format(call.name))
-
     async def begin(self, call_id: str, name: str) -> None:
-        """Note that a call with effects begins, unless it was claimed; raises ToolRefused if it had begun before."""
-        if call_id not in self._slots and not await asyncio.to_thread(self._store.begin, self._run_id, call_id):
-            raise ToolRefused(UNKNOWN.format(name))
+        """Note that a call with effects, or an approved one, begins. Raises ToolRefused if it had begun before."""
+        slot = self._asked.get(call_id)
+        if slot is None:
+            first = await asyncio.to_thread(self._store.begin, self._run_id, call_id)
+        else:
+            first = await asyncio.to_thread(self._store.claim, self._run_id, call_id, slot.call.digest)
+        if not first:
+            raise ToolRefused(_UNKNOWN.format(name))
 
     async def record(self, call_id: str, result: ToolResult) -> None:
         """Keep the result of a call, even if the run is cancelled meanwhile: what has run must not run again."""
@@ -64,5 +64,5 @@ class Permits:
 
     async def checkpoint(self, state: bytes) -> None:
         """Keep how far the run has come, so that after a crash it goes on from here."""
-        self._slots = {}
+        self._asked = {}
         await asyncio.to_thread(self._store.pause, self._run_id, self._agent, state, [])

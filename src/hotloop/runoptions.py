@@ -1,0 +1,32 @@
+"""What may be said of one run beside its prompt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from typing import TypedDict
+
+from hotloop.tools.caller import read_grants
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `Agent.run`, `stream` and their like.
+
+    trace_id
+        The run's id in its trace, in log lines and among paused runs. [default: a new one]
+    user
+        For whom it is: kept results of tools with the scope "user" are theirs, and the audit log names them.
+    grants
+        What it may do that tools require, instead of the agent's.
+    """
+
+    trace_id: str | None
+    user: str
+    grants: Collection[str] | None
+
+
+def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:
+    """The run's id, its user and its grants. Raises ConfigError for grants that are no names."""
+    run_id = options.get("trace_id") or f"req-{random.getrandbits(48):012x}"
+    grants = options.get("grants")
+    return run_id, options.get("user", ""), None if grants is None else read_grants(grants)

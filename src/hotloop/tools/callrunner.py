@@ -1,0 +1,314 @@
+"""The way of one call: it waits for what it must, is guarded, found in the cache or worked for, and told.
+
+Everything that happens to it gets an owner in the ledger and an event for whoever streams the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotloop.errors import AuditError, ToolError, ToolRefused
+from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
+from hotloop.limit import Limit
+from hotloop.tools import guard
+from hotloop.tools.cache import Flight, Kept, Key, ResultCache
+from hotloop.tools.cutting.cut import cut
+from hotloop.tools.cutting.rest import READ_RESULT, read_rest
+from hotloop.tools.execution import FOREVER, Execution, PreparedTool
+from hotloop.tools.graph import resources
+from hotloop.tools.job import Job, RunContext
+from hotloop.tools.plan.filling import fill_in
+from hotloop.tools.result import ToolResult, failed
+from hotloop.tools.tool import Tool, arguments_key, canonical
+from hotloop.trace.ledger import Kind
+from hotloop.units import NS_PER_S, ms
+
+if TYPE_CHECKING:
+    from hotloop.tools.approvals.store import Decision, PendingCall
+    from hotloop.tools.executor import Executor
+
+_log = logging.getLogger("hotloop.tools")
+_LONG = 256 * 1024  # characters of a result from which cutting it is no work for the event loop
+
+
+class CallRunner:
+    """Takes the jobs of one reply to their ends. `last_end` is when the last of them ended (ns)."""
+
+    __slots__ = ("_executor", "_firsts", "_places", "_run", "last_end", "several")
+
+    def __init__(self, executor: Executor, run: RunContext) -> None:
+        self._executor = executor
+        self._run = run
+        self._places = asyncio.Semaphore(executor.policy.max_parallel)
+        self._firsts: dict[tuple[str, bytes, frozenset[str]], Job] = {}  # by call, and by what they come after
+        self.several = False  # there may be identical calls
+        self.last_end = 0
+
+    async def take(self, job: Job) -> None:
+        """Take this job to its result, or to where a person must decide."""
+        try:
+            if job.edges and not await self._wait(job):
+                return
+            if job.prepared is None and job.name == READ_RESULT and not job.fault:
+                self._end(job, read_rest(self._run.conversation, job.text, self._executor.max_result), "cache", "ok")
+                return
+            try:
+                prepared, arguments = self._bound(job)
+                guarded = self._executor.guarded or self._run.journal is not None
+                if guarded and not await self._guard(job, prepared.tool, arguments):
+                    return
+            except ToolError as error:
+                self._end(job, failed(str(error)), "guard", job.outcome or "error")
+                return
+            await self._answer(job, prepared, arguments)
+            if self._run.journal is not None and job.result is not None and not job.early:
+                await self._record(job, job.result)
+        finally:
+            job.done.set()
+
+    async def _record(self, job: Job, result: ToolResult) -> None:
+        journal, ledger = self._run.journal, self._run.ledger
+        since = ledger.clock()
+        if journal is not None:
+            await journal.record(job.call_id, result)
+        self.last_end = ledger.clock()
+        ledger.add("approval", since, self.last_end, job.lane, job.name, "recorded")
+
+    async def _wait(self, job: Job) -> bool:
+        """Wait for the jobs that come first; False if one of them waits for a person."""
+        first = [(other, why) for other, why in job.edges if other.result is None]
+        if first:
+            names = (f"{other.name} ({why})" if why else other.name for other, why in first)
+            job.waited_for = ", ".join(dict.fromkeys(names))
+            for other, _ in first:
+                await other.done.wait()
+            self._waited(job, f"for {job.waited_for}")
+        return all(other.result is not None for other, _ in job.edges)
+
+    def _bound(self, job: Job) -> tuple[PreparedTool, dict[str, Any]]:
+        """The tool and its arguments; of a step with earlier results in their places. Raises ToolError."""
+        if job.fault or job.prepared is None:
+            raise ToolError(job.fault)
+        if job.arguments is None and job.step is not None:  # any other call has its arguments from the start
+            results = {other.step.id: self._whole(other) for other in job.needs if other.step is not None}
+            job.text = fill_in(job.step, results, job.prepared.tool)
+            job.arguments = job.prepared.tool.bind(job.text)
+        return job.prepared, job.arguments or {}
+
+    def _whole(self, job: Job) -> ToolResult:
+        """A job's result for another one: all of it, even if the model reads only a part."""
+        result = job.result or failed(f"{job.name} has no result.")
+        whole = self._run.conversation.kept.get(job.call_id)
+        return result if whole is None else msgspec.structs.replace(result, content=whole)
+
+    async def _guard(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> bool:
+        """Whether the call may run now, and then that it begins; raises ToolRefused if it never may."""
+        journal, decision = self._run.journal, None
+        try:
+            guard.check(tool, arguments, self._run.caller.grants)
+            if guard.needs_approval(tool, arguments) or (journal is not None and journal.asked(job.call_id)):
+                call = self._as_pending(job)
+                decision = journal.decision(call) if journal is not None else None
+                if decision is None:
+                    return self._pause(job, call)
+                _check_approved(job, decision)
+            if journal is not None and (decision is not None or not tool.read_only):
+                await journal.begin(job.call_id, job.name)
+        except ToolRefused as error:
+            job.outcome = "refused"
+            self._audit(job, "refused", str(error), decision)
+            raise
+        self._audit(job, "allowed" if decision is None else "approved", "", decision)
+        now = self._run.ledger.clock()
+        self._run.ledger.add("guard" if decision is None else "approval", job.since, now, job.lane, job.name)
+        job.since = now
+        return True
+
+    def _as_pending(self, job: Job) -> PendingCall:
+        from hotloop.tools.approvals.store import PendingCall, digest_of
+
+        text = canonical(job.text)
+        return PendingCall(job.call_id, job.name, text, digest_of(self._run.caller.run, job.call_id, job.name, text))
+
+    def _pause(self, job: Job, call: PendingCall) -> bool:
+        """Nobody has decided yet."""
+        job.pending = call
+        self._audit(job, "pending")
+        self._run.emit([ApprovalNeeded(job.call_id, job.name, call.arguments, call.digest)])
+        return False
+
+    async def _answer(self, job: Job, prepared: PreparedTool, arguments: dict[str, Any]) -> None:
+        """Get the result of a call that is allowed: it is known already, or it is worked for."""
+        if prepared.shares:
+            cache, key = self._executor.place(prepared, arguments, self._run)
+            if (found := _find(cache, key)) is not None:
+                await self._take_over(job, found)
+            else:
+                job.missed = bool(prepared.ttl)
+                await self._work(job, prepared, arguments, (cache, key))
+            return
+        if self.several and prepared.tool.read_only:
+            behind = frozenset(other.call_id for other, _ in job.edges)
+            first = self._firsts.setdefault((job.name, arguments_key(arguments), behind), job)
+            if first is not job:
+                await first.done.wait()
+                await self._join(job, self._whole(first), first.started)
+                return
+        await self._work(job, prepared, arguments)
+
+    async def _take_over(self, job: Job, found: Kept | Flight) -> None:
+        """End with a result that is kept, or that is just being worked for."""
+        if isinstance(found, Flight):
+            await self._join(job, await self._ride(job, found), found.started)
+        else:
+            job.saved = found.took
+            self._end(job, await self._cut(job, ToolResult(found.content)), "cache", "cached")
+
+    async def _join(self, job: Job, result: ToolResult, started: int) -> None:
+        """End with the result of an identical call that began then."""
+        if not result.failed:
+            job.saved = self._run.ledger.clock() - started
+        self._end(job, await self._cut(job, result), "wait", "joined")
+
+    async def _ride(self, job: Job, flight: Flight) -> ToolResult:
+        """The flight's result, or a failure when the run has no more time for it."""
+        left = self._run.deadline.for_tools_ns(self._run.ledger.clock())
+        if left is None:
+            return await flight.wait()
+        try:
+            with Limit(left / NS_PER_S, asyncio.get_running_loop()):
+                return await flight.wait()
+        except TimeoutError:
+            return failed(f"{job.name} did not finish within {left / NS_PER_S:g} s.", retryable=True)
+
+    async def _work(
+        self,
+        job: Job,
+        prepared: PreparedTool,
+        arguments: dict[str, Any],
+        sharing: tuple[ResultCache, Key] | None = None,
+    ) -> None:
+        """Run the tool once there is a free place for it; `sharing` with whoever asks for the same meanwhile."""
+        found = None
+        if self._places.locked():
+            await self._places.acquire()
+            self._waited(job, "for a free place")
+            found = _find(*sharing) if sharing is not None else None
+        else:
+            await self._places.acquire()
+        try:
+            if found is None:
+                await self._execute(job, prepared, arguments, sharing)
+        except BaseException:
+            if job.result is None:
+                self._stopped(job)
+            raise
+        finally:
+            self._places.release()
+        if found is not None:
+            await self._take_over(job, found)
+
+    async def _execute(
+        self,
+        job: Job,
+        prepared: PreparedTool,
+        arguments: dict[str, Any],
+        sharing: tuple[ResultCache, Key] | None,
+    ) -> None:
+        run, tool = self._run, prepared.tool
+        job.started = start = run.ledger.clock()
+        run.ledger.add("overhead", job.since, start, job.lane)
+        if run.deadline.answer_now(start):
+            self._end(job, failed(f"{job.name} was not started: there is only time left to answer."), "guard", "error")
+            return
+        run.emit([ToolStarted(job.call_id, job.name, job.text, tool.status_text(arguments))])
+        deadline = run.deadline if sharing is None else FOREVER
+        execution = Execution(prepared, arguments, run.caller.run, job.call_id, run.ledger.clock, run.emit, deadline)
+        if sharing is not None:
+            cache, key = sharing
+            reads = tuple(each.text for each in resources(tool.reads, arguments))
+            result = await self._ride(job, cache.fly(key, execution.run(), prepared.ttl, reads))
+        elif prepared.invalidates:
+            result = await self._write(execution, tool, arguments)
+        else:
+            result = await execution.run()
+        self._end(job, await self._cut(job, result), "tool", "fallback" if result.fallback else "ok")
+
+    async def _write(self, execution: Execution, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run a tool that makes stale what others have read, at whatever moment, and however it ends."""
+        execution.afterwards = partial(self._executor.invalidate, tool, arguments)
+        try:
+            return await execution.run()
+        finally:
+            self._executor.invalidate(tool, arguments)
+
+    def _waited(self, job: Job, note: str) -> None:
+        now = self._run.ledger.clock()
+        self._run.ledger.add("wait", job.since, now, job.lane, job.name, note)
+        job.waited += now - job.since
+        job.since = now
+
+    def _stopped(self, job: Job) -> None:
+        """A tool at work was stopped, with its run or with a reply that turned out unsafe."""
+        start, now = job.started or job.since, self._run.ledger.clock()
+        job.outcome = "discarded" if job.early else "cancelled"
+        self._add("tool", start, now, job)
+        self._run.emit([ToolFinished(job.call_id, job.name, "", job.outcome, ms(now - start))])
+        try:
+            self._audit_outcome(job, now - start)
+        except AuditError as error:  # that it was stopped must not be lost
+            _log.error("%s", error)
+
+    def _end(self, job: Job, result: ToolResult, kind: Kind, outcome: str) -> None:
+        """The one end of every job that has a result: in the ledger, told, and in the audit log."""
+        start, now = job.started or job.since, self._run.ledger.clock()
+        job.result = result
+        job.outcome = "error" if result.failed and outcome != "refused" else outcome
+        self._add(kind, start, now, job)
+        self._run.emit([ToolFinished(job.call_id, job.name, result.content, job.outcome, ms(now - start))])
+        self._audit_outcome(job, now - start)
+
+    async def _cut(self, job: Job, full: ToolResult) -> ToolResult:
+        """As much of the result as the model is to read; if that is not all, all of it is kept."""
+        limit = job.prepared.max_result if job.prepared is not None else self._executor.max_result
+        if len(full.content) <= limit:
+            return full
+        self._run.conversation.keep(job.call_id, full.content)
+        rest = self._executor.rest.format(job.call_id)
+        if len(full.content) <= _LONG:
+            content = cut(full.content, limit, rest)
+        else:
+            content = await asyncio.to_thread(cut, full.content, limit, rest)
+        return msgspec.structs.replace(full, content=content)
+
+    def _add(self, kind: Kind, start: int, end: int, job: Job) -> None:
+        note = "" if job.outcome == "ok" else "failed" if job.outcome == "error" and kind == "tool" else job.outcome
+        self._run.ledger.add(kind, start, end, job.lane, job.name, note)
+        if end > self.last_end:
+            self.last_end = end
+
+    def _audit_outcome(self, job: Job, took: int) -> None:
+        if self._executor.audit is not None and job.arguments is not None:
+            self._executor.audit.outcome(self._run.caller, job.name, job.call_id, job.outcome, ms(took))
+
+    def _audit(self, job: Job, what: str, reason: str = "", decision: Decision | None = None) -> None:
+        audit = self._executor.audit
+        if audit is not None and job.prepared is not None:
+            secrets, arguments = job.prepared.tool.secrets, job.arguments or {}
+            by = decision.by if decision is not None else ""
+            audit.decision(self._run.caller, job.name, job.call_id, arguments, secrets, what, reason, by)
+
+
+def _find(cache: ResultCache, key: Key) -> Kept | Flight | None:
+    return cache.get(key) or cache.flight(key)
+
+
+def _check_approved(job: Job, decision: Decision) -> None:
+    if not decision.approved:
+        because = f": {decision.reason}" if decision.reason else ""
+        raise ToolRefused(f"A person refused this call of {job.name}{because}. Do not try it again.")

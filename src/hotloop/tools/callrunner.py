@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +40,15 @@ _LONG = 256 * 1024  # characters of a result from which cutting it is no work fo
 class CallRunner:
     """Takes the jobs of one reply to their ends. `last_end` is when the last of them ended (ns)."""
 
-    __slots__ = ("_executor", "_firsts", "_places", "_run", "last_end", "several")
+    __slots__ = ("_executor", "_firsts", "_left", "_over", "_places", "_run", "last_end", "several")
 
     def __init__(self, executor: Executor, run: RunContext) -> None:
         self._executor = executor
         self._run = run
         self._places = asyncio.Semaphore(executor.policy.max_parallel)
         self._firsts: dict[tuple[str, bytes, frozenset[str]], Job] = {}  # by call, and by what they come after
+        self._left = 0  # jobs that `all_taken` waits for
+        self._over: asyncio.Future[None] | None = None
         self.several = False  # there may be identical calls
         self.last_end = 0
 
@@ -65,11 +68,30 @@ class CallRunner:
             except ToolError as error:
                 self._end(job, failed(str(error)), "guard", job.outcome or "error")
                 return
-            await self._answer(job, prepared, arguments)
+            if prepared.shares or self.several:
+                await self._answer(job, prepared, arguments)
+            else:
+                await self._work(job, prepared, arguments)
             if self._run.journal is not None and job.result is not None and not job.early:
                 await self._record(job, job.result)
+        except BaseException:
+            self._left = 1  # nobody waits for the others any more
+            raise
         finally:
             job.done.set()
+            self._left -= 1
+            if not self._left and self._over is not None and not self._over.done():
+                self._over.set_result(None)
+
+    async def all_taken(self, jobs: Sequence[Job]) -> None:
+        """Return when all of these have ended, or one has broken.
+
+        A job tells so itself: to wait for its task would take one more turn of the event loop.
+        """
+        self._left = sum(not job.done.is_set() for job in jobs)
+        if self._left:
+            self._over = asyncio.get_running_loop().create_future()
+            await self._over
 
     async def _record(self, job: Job, result: ToolResult) -> None:
         journal, ledger = self._run.journal, self._run.ledger
@@ -152,7 +174,7 @@ class CallRunner:
                 job.missed = bool(prepared.ttl)
                 await self._work(job, prepared, arguments, (cache, key))
             return
-        if self.several and prepared.tool.read_only:
+        if prepared.tool.read_only:
             behind = frozenset(other.call_id for other, _ in job.edges)
             first = self._firsts.setdefault((job.name, arguments_key(arguments), behind), job)
             if first is not job:
@@ -237,7 +259,9 @@ class CallRunner:
             result = await self._write(execution, tool, arguments)
         else:
             result = await execution.run()
-        self._end(job, await self._cut(job, result), "tool", "fallback" if result.fallback else "ok")
+        if len(result.content) > prepared.max_result:
+            result = await self._cut(job, result)
+        self._end(job, result, "tool", "fallback" if result.fallback else "ok")
 
     async def _write(self, execution: Execution, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that makes stale what others have read, at whatever moment, and however it ends."""
@@ -271,7 +295,8 @@ class CallRunner:
         job.outcome = "error" if result.failed and outcome != "refused" else outcome
         self._add(kind, start, now, job)
         self._run.emit([ToolFinished(job.call_id, job.name, result.content, job.outcome, ms(now - start))])
-        self._audit_outcome(job, now - start)
+        if self._executor.audit is not None:
+            self._audit_outcome(job, now - start)
 
     async def _cut(self, job: Job, full: ToolResult) -> ToolResult:
         """As much of the result as the model is to read; if that is not all, all of it is kept."""

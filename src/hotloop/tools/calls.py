@@ -46,22 +46,14 @@ class ReplyCalls(msgspec.Struct, eq=False):
     runner: CallRunner
     heard_groups: list[_Group] = []
     groups: list[_Group] = []  # one for each call of the complete reply
+    ids: list[str] = []  # of those calls
+    jobs: list[Job] = []  # in the order in which the model wrote them
     lanes: int = 0  # that were given to jobs
     sealed: int = 0  # of the calls that were heard
     heard_at: int = 0
     since: int = 0
     resumed: bool = False  # an earlier process heard this reply
     discarded: int = 0
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of the calls."""
-        return [group.call_id for group in self.groups]
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All jobs, in the order in which the model wrote them."""
-        return [job for group in self.groups or self.heard_groups for job in group.jobs]
 
     @property
     def pending(self) -> list[PendingCall]:
@@ -90,9 +82,9 @@ class ReplyCalls(msgspec.Struct, eq=False):
 
     async def discard(self) -> None:
         """The reply is not to be trusted: stop what began early, and forget it."""
-        begun = [job.task for job in self.jobs if job.task is not None]
+        begun = [job.task for job in self._heard_jobs() if job.task is not None]
         self.discarded += len(begun)
-        self.heard_groups, self.groups = [], []
+        self.heard_groups, self.groups, self.ids, self.jobs = [], [], [], []
         self.sealed = self.heard_at = 0
         self.runner = CallRunner(self.executor, self.context)
         await stop(begun)
@@ -106,7 +98,11 @@ class ReplyCalls(msgspec.Struct, eq=False):
         """
         self.since = self.context.ledger.at
         self.resumed = bool(ids)
-        self.groups = [self._complete(call, ids[place] if ids else "") for place, call in enumerate(calls)]
+        for place, call in enumerate(calls):
+            group = self._complete(call, ids[place] if ids else "")
+            self.groups.append(group)
+            self.ids.append(group.call_id)
+            self.jobs += group.jobs
         for job in self.jobs:
             if not job.early:
                 job.since = self.since
@@ -151,6 +147,9 @@ class ReplyCalls(msgspec.Struct, eq=False):
     def burst(self, reply_end: int) -> bool:
         """Whether the calls came all at once with the end of the reply, so that none could begin early."""
         return not self.resumed and (not self.heard_at or reply_end - self.heard_at < _BURST)
+
+    def _heard_jobs(self) -> list[Job]:
+        return [job for group in self.heard_groups for job in group.jobs]
 
     def _complete(self, call: Call, call_id: str) -> _Group:
         """The group of a call, now that the reply is complete."""
@@ -239,23 +238,24 @@ class ReplyCalls(msgspec.Struct, eq=False):
         if not self.executor.ordered:
             return True
         mine = _node(job)
-        before = (other for other in self.jobs if other.lane < job.lane and not other.early)
+        before = (other for other in self._heard_jobs() if other.lane < job.lane and not other.early)
         return not any(conflicts(_node(other), mine) for other in before)
 
     async def _take(self, jobs: Sequence[Job]) -> None:
-        """Take the jobs to their ends: the only one in this task; of several all are stopped if one breaks."""
+        """Take the jobs to their ends, the only one in this task; cancelled, or if one breaks, all stop at once."""
         todo = [job for job in jobs if job.task is None and job.result is None]
         if len(jobs) == len(todo) == 1:
             await self.runner.take(todo[0])
             return
-        self.runner.several = True
+        self.runner.several |= len({job.name for job in jobs}) < len(jobs)
         for job in todo:
             job.task = asyncio.create_task(self.runner.take(job))
         tasks = [job.task for job in jobs if job.task is not None]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION) if tasks else ((), ())
-            for task in done:
-                task.result()
+            await self.runner.all_taken([job for job in jobs if job.task is not None])
+            for task in tasks:
+                if task.done():
+                    task.result()
         except BaseException:
             await stop(tasks)
             raise

@@ -84,7 +84,7 @@ def _die_at(number: int) -> None:
 
 def race(store: ApprovalStore, run_id: str) -> None:
     """Claim every call of a run, once all racers are ready."""
-    calls = [slot.call for slot in store.load(run_id).calls]
+    calls = [each.call for each in store.load(run_id).calls]
     print("ready", flush=True)
     sys.stdin.readline()
     print(*(call.call_id for call in calls if store.claim(run_id, call.call_id, call.digest)), flush=True)

@@ -37,8 +37,8 @@ def _killed_when_paused(folder: Path) -> str:
         process.kill()
         assert process.wait(ENOUGH) == -9
     store = ApprovalStore(folder / "waiting.db")
-    (slot,) = store.load(run_id).calls
-    store.decide(run_id, slot.call.call_id, slot.call.digest, True)
+    (waiting,) = store.load(run_id).calls
+    store.decide(run_id, waiting.call.call_id, waiting.call.digest, True)
     return run_id
 
 

@@ -72,7 +72,7 @@ async def paused(agent: Agent, prompt: str = "Go on.", **options) -> ApprovalReq
 
 def decide(agent: Agent, run_id: str, *approved: bool, reason: str = "") -> None:
     """Decide about the calls that a run waits for, in their order."""
-    open_calls = [slot.call for slot in agent.approvals.load(run_id).calls if slot.decision is None]
+    open_calls = [each.call for each in agent.approvals.load(run_id).calls if each.decision is None]
     for pending, each in zip(open_calls, approved, strict=True):
         agent.approvals.decide(run_id, pending.call_id, pending.digest, each, "ann", reason)
 
@@ -176,7 +176,7 @@ async def test_run_is_resumed_once_at_a_time(agent_of):
     agent, _ = agent_of(ONE, "Done.")
     run_id = (await paused(agent)).run_id
     decide(agent, run_id, True)
-    with agent.approvals.lease(run_id), pytest.raises(RunError, match="is being resumed by process"):
+    with agent.approvals.lease(run_id), pytest.raises(RunError, match="is being resumed already"):
         await agent.resume(run_id)
     assert runs == []
 
@@ -378,7 +378,7 @@ async def test_second_run_with_the_id_of_one_that_waits_does_not_replace_it(agen
     before = (await paused(agent, trace_id="req-1")).calls
     with pytest.raises(ConfigError):
         await agent.run("Go on.", trace_id="req-1")
-    assert [slot.call for slot in agent.approvals.load("req-1").calls] == before
+    assert [each.call for each in agent.approvals.load("req-1").calls] == before
 
 
 async def test_session_does_not_take_the_run_of_another(agent_of):
@@ -424,6 +424,21 @@ async def test_step_has_the_whole_result_of_another_after_a_pause_too(tmp_path):
     decide(agent, run_id, True)
     await agent.resume(run_id)
     assert runs == ["refund 00000090 1"]
+
+
+async def test_result_that_was_read_in_part_is_read_on_after_a_pause(tmp_path):
+    @tool(read_only=True, max_result=200)
+    async def count() -> list[int]:
+        """Count."""
+        return list(range(1000))
+
+    model = ScriptedModel([call("count"), ONE, call("read_result", result="call00001", start=997), "Done."])
+    made = {"model": "m", "endpoint": model, "tools": [count, refund], "approvals": tmp_path / "waiting.db"}
+    run_id = (await paused(Agent(**made))).run_id
+    other = Agent(**made)
+    decide(other, run_id, True)
+    await other.resume(run_id)
+    assert told(model)[1:] == ["paid 1", "[997,998,999]"]
 
 
 async def test_stream_that_pauses_shows_where_the_time_went(agent_of):

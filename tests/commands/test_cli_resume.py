@@ -34,7 +34,7 @@ def stored(config: Path) -> PausedRun:
 
 def decisions(config: Path) -> list[tuple[bool, str, str] | None]:
     """What was decided about each call, by whom and why."""
-    decided = [slot.decision for slot in stored(config).calls]
+    decided = [each.decision for each in stored(config).calls]
     return [each and (each.approved, each.by, each.reason) for each in decided]
 
 
@@ -179,7 +179,7 @@ def test_run_that_another_process_is_resuming_is_left_alone(hotloop, waiting, op
     with ApprovalStore(config.with_name("waiting.db")).lease("req-7"):
         ended = hotloop("resume", config, "req-7", *options)
     assert ended.code == 2
-    assert "error: Run req-7 is being resumed by process" in ended.err
+    assert "error: Run req-7 is being resumed already" in ended.err
     assert hotloop("resume", config, "req-7").code == (0 if options == ["--approve-all"] else 3)
 
 

@@ -251,7 +251,7 @@ def test_what_is_decided_stays_when_the_rest_is_left_for_later(serve, tmp_path):
         code, shown = terminal.end()
     (run,) = ApprovalStore(tmp_path / "waiting.db").runs()
     assert shown.splitlines()[-1].endswith(f"{run.run_id} --approve call00002")
-    assert [slot.decision and (slot.decision.approved, slot.decision.by) for slot in run.calls] == [(True, "ann"), None]
+    assert [each.decision and (each.decision.approved, each.decision.by) for each in run.calls] == [(True, "ann"), None]
     assert (code, refunded(config)) == (3, "")
 
 
@@ -267,7 +267,7 @@ def test_run_goes_on_waiting_when_the_person_leaves(serve, tmp_path, leave, exit
         code, shown = terminal.end()
     assert code == exit_code
     assert "waits for a decision about refund. To approve (or --refuse) and go on:\n  hotloop resume" in shown
-    assert [slot.decision for run in ApprovalStore(tmp_path / "waiting.db").runs() for slot in run.calls] == [None]
+    assert [each.decision for run in ApprovalStore(tmp_path / "waiting.db").runs() for each in run.calls] == [None]
 
 
 @posix

@@ -34,7 +34,7 @@ def ask(store: ApprovalStore, run_id: str, by: str, reason: str = "") -> list[Pe
 
 def undecided(store: ApprovalStore, run_id: str) -> list[PendingCall]:
     """The calls of a run that nobody has decided about. Raises ConfigError if there is no such run."""
-    return [slot.call for slot in store.load(run_id).calls if slot.decision is None]
+    return [each.call for each in store.load(run_id).calls if each.decision is None]
 
 
 def login_name() -> str:

@@ -27,6 +27,7 @@ Example: hotloop audit verify audit.jsonl"""
 _HINT = (
     "Keep the head in another place: --expect HEAD then also finds a log that was written anew or cut with its head."
 )
+_LISTED = 100  # faults
 _SOON = 1.0  # seconds that are no reason for a progress bar
 
 audit = App(name="audit", help=_HELP)
@@ -84,10 +85,10 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
 def _show(file: Path, found: Verification) -> None:
     console = results()
     console.print(_verdict(file, found), style="green" if found.held else "red", markup=False, soft_wrap=True)
-    for line, sentence in found.faults:
+    for line, sentence in found.faults[:_LISTED]:
         console.print(f"  {f'line {line:,}: ' if line else ''}{sentence}", markup=False, soft_wrap=True)
-    if found.unlisted:
-        console.print(f"  ... and {found.unlisted:,} more")
+    if len(found.faults) > _LISTED:
+        console.print(f"  ... and {len(found.faults) - _LISTED:,} more")
     console.print(_table(found))
     if found.held:
         console.print(f"[dim]{_HINT}[/]", soft_wrap=True)
@@ -96,7 +97,7 @@ def _show(file: Path, found: Verification) -> None:
 def _verdict(file: Path, found: Verification) -> str:
     if found.held:
         return f"{file} holds: no record was changed, none is missing."
-    faults = len(found.faults) + found.unlisted
+    faults = len(found.faults)
     return f"{file} does not hold: {faults:,} {'fault' if faults == 1 else 'faults'}."
 
 

@@ -21,7 +21,7 @@ from hotloop.commands.run import failure_as_json, tell
 from hotloop.commands.weights import have_weights
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
-from hotloop.tools.approvals.store import ApprovalStore, PausedRun, Slot
+from hotloop.tools.approvals.store import ApprovalStore, DecidedCall, PausedRun
 
 Ids: TypeAlias = Annotated[list[str] | None, Parameter(negative=(), metavar="ID")]
 
@@ -109,9 +109,9 @@ def _decide(
     store: ApprovalStore, run_id: str, chosen: dict[str, bool], others: bool | None, by: str, reason: str
 ) -> None:
     """Put the decisions, all or none of them."""
-    slots = store.load(run_id).calls
-    digests = {slot.call.call_id: slot.call.digest for slot in slots}
-    left = [slot.call.call_id for slot in slots if slot.decision is None]
+    calls = store.load(run_id).calls
+    digests = {each.call.call_id: each.call.digest for each in calls}
+    left = [each.call.call_id for each in calls if each.decision is None]
     if others is not None:
         chosen = dict.fromkeys(left, others) | chosen
     # First those that are not to be decided any more, or never were: they change nothing, or are an error.
@@ -145,27 +145,27 @@ def _list(store: ApprovalStore, config: Path, as_json: bool) -> int:
 def _show(run: PausedRun) -> None:
     console = results()
     since = datetime.fromtimestamp(run.paused_at).strftime("%Y-%m-%d %H:%M:%S")
-    what = "waits" if any(slot.decision is None for slot in run.calls) else "can go on"
+    what = "waits" if any(each.decision is None for each in run.calls) else "can go on"
     told = " · ".join(part for part in (run.run_id, run.agent, f"{what} since {since}") if part)
     console.print(told, style="bold", markup=False, soft_wrap=True)
-    for slot in run.calls:
-        show_call(console, slot.call, *_decided(slot))
+    for each in run.calls:
+        show_call(console, each.call, *_decided(each))
     console.print()
 
 
-def _decided(slot: Slot) -> tuple[str, str]:
+def _decided(call: DecidedCall) -> tuple[str, str]:
     """A mark for what was decided about a call, and the same in words."""
-    if slot.decision is None:
+    if call.decision is None:
         return "[yellow]?[/]", ""
-    mark, word = ("[green]✓[/]", "approved") if slot.decision.approved else ("[red]✗[/]", "refused")
-    by = f" by {slot.decision.by}" if slot.decision.by else ""
-    reason = f": {slot.decision.reason}" if slot.decision.reason else ""
-    return mark, f"{word}{by}{reason}{', and begun' if slot.claimed else ''}"
+    mark, word = ("[green]✓[/]", "approved") if call.decision.approved else ("[red]✗[/]", "refused")
+    by = f" by {call.decision.by}" if call.decision.by else ""
+    reason = f": {call.decision.reason}" if call.decision.reason else ""
+    return mark, f"{word}{by}{reason}{', and begun' if call.claimed else ''}"
 
 
 def _as_dict(run: PausedRun) -> dict[str, object]:
     """A run that waits, ready for JSON."""
-    calls = [call_as_dict(slot.call) | {"decision": slot.decision, "claimed": slot.claimed} for slot in run.calls]
+    calls = [call_as_dict(each.call) | {"decision": each.decision, "claimed": each.claimed} for each in run.calls]
     return {"run_id": run.run_id, "agent": run.agent, "paused_at": run.paused_at, "calls": calls}
 
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -23,7 +22,7 @@ _VERSION = 1
 _BUSY_SECONDS = 10.0
 _SCHEMA = (
     "CREATE TABLE runs (run_id TEXT PRIMARY KEY, agent TEXT NOT NULL, paused_at REAL NOT NULL, state BLOB NOT NULL)",
-    """CREATE TABLE slots (
+    """CREATE TABLE calls (
         run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, name TEXT NOT NULL,
         arguments TEXT NOT NULL, digest TEXT NOT NULL, UNIQUE (run_id, call_id))""",
     """CREATE TABLE decisions (
@@ -33,20 +32,19 @@ _SCHEMA = (
     """CREATE TABLE executions (
         run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, result BLOB,
         PRIMARY KEY (run_id, call_id))""",
-    "CREATE TABLE leases (run_id TEXT PRIMARY KEY, pid INTEGER NOT NULL, since REAL NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
 _PAUSE = """
     INSERT INTO runs (run_id, agent, paused_at, state) VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE
     SET agent = excluded.agent, paused_at = excluded.paused_at, state = excluded.state"""
 _RUN = "SELECT agent, paused_at, state FROM runs WHERE run_id = ?"
-_SLOTS = """
+_CALLS = """
     SELECT call_id, name, arguments, digest, approved, decided_by, reason, decided_at, executions.run_id IS NOT NULL
-    FROM slots LEFT JOIN decisions USING (run_id, call_id, digest) LEFT JOIN executions USING (run_id, call_id)
-    WHERE slots.run_id = ? ORDER BY slots.rowid"""
+    FROM calls LEFT JOIN decisions USING (run_id, call_id, digest) LEFT JOIN executions USING (run_id, call_id)
+    WHERE calls.run_id = ? ORDER BY calls.rowid"""
 _CLAIM = """
     INSERT INTO executions (run_id, call_id)
-    SELECT run_id, call_id FROM slots JOIN decisions USING (run_id, call_id, digest)
+    SELECT run_id, call_id FROM calls JOIN decisions USING (run_id, call_id, digest)
     WHERE run_id = ? AND call_id = ? AND digest = ? AND approved ON CONFLICT DO NOTHING"""
 _BEGIN = "INSERT INTO executions (run_id, call_id) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _RECORD = """
@@ -82,10 +80,10 @@ class Decision(msgspec.Struct, frozen=True):
     at: float
 
 
-class Slot(msgspec.Struct, frozen=True):
+class DecidedCall(msgspec.Struct, frozen=True):
     """A pending call with its decision, None until there is one.
 
-    A slot that is `claimed` was begun or has a result, and can never be claimed again. Without a result, the process
+    A call that is `claimed` was begun or has a result, and can never be claimed again. Without a result, the process
     that began it is still at it or died, and then nobody knows what came of it.
     """
 
@@ -101,7 +99,7 @@ class PausedRun(msgspec.Struct, frozen=True):
     agent: str
     paused_at: float
     state: bytes
-    calls: list[Slot]
+    calls: list[DecidedCall]
 
 
 def digest_of(run_id: str, call_id: str, name: str, arguments: str) -> str:
@@ -139,9 +137,9 @@ class ApprovalStore:
             if first and db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
                 raise ConfigError(f"A run {run_id} waits already; resume it, or give this one another trace_id")
             db.execute(_PAUSE, (run_id, agent, time.time(), state))
-            db.execute("DELETE FROM slots WHERE run_id = ?", (run_id,))
+            db.execute("DELETE FROM calls WHERE run_id = ?", (run_id,))
             rows = [(run_id, *msgspec.structs.astuple(call)) for call in calls]
-            db.executemany("INSERT INTO slots VALUES (?, ?, ?, ?, ?)", rows)
+            db.executemany("INSERT INTO calls VALUES (?, ?, ?, ?, ?)", rows)
 
     def load(self, run_id: str) -> PausedRun:
         """The run as it was paused, with what was decided since."""
@@ -161,17 +159,17 @@ class ApprovalStore:
         opposite was decided before, and when the call has been run.
         """
         with self._transaction(run_id) as db:
-            slot = _slot(db, run_id, call_id)
-            if slot.call.digest != digest:
+            decided = _decided_call(db, run_id, call_id)
+            if decided.call.digest != digest:
                 raise ConfigError(f"Call {call_id} is not what was shown; look at its arguments again and then decide")
-            if slot.claimed:
+            if decided.claimed:
                 raise ConfigError(f"Call {call_id} has been run already; there is nothing left to decide")
-            if slot.decision is None:
+            if decided.decision is None:
                 row = (run_id, call_id, digest, approved, by, reason, time.time())
                 db.execute("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            elif slot.decision.approved != approved:
-                said = "approved" if slot.decision.approved else "refused"
-                who = f" by {slot.decision.by}" if slot.decision.by else ""
+            elif decided.decision.approved != approved:
+                said = "approved" if decided.decision.approved else "refused"
+                who = f" by {decided.decision.by}" if decided.decision.by else ""
                 raise ConfigError(f"Call {call_id} was {said} already{who}, and that is final")
 
     def claim(self, run_id: str, call_id: str, digest: str) -> bool:
@@ -188,7 +186,7 @@ class ApprovalStore:
         Raises ConfigError for a call that a person must decide about: that takes `claim`.
         """
         with self._transaction(run_id) as db:
-            if any(slot.call.call_id == call_id for slot in _slots(db, run_id)):
+            if any(each.call.call_id == call_id for each in _decided_calls(db, run_id)):
                 raise ConfigError(f"Call {call_id} needs an approval; claim it with its digest")
             return db.execute(_BEGIN, (run_id, call_id)).rowcount == 1
 
@@ -217,16 +215,14 @@ class ApprovalStore:
         with ExitStack() as held:
             # Only within transactions, thus one at a time, are lease files made, tried and removed: nobody comes to
             # hold a file that another has just removed.
-            with self._transaction(run_id) as db:
+            with self._transaction(run_id):
                 lock = held.enter_context(_open_lease(path))
                 if not _locks(lock):
-                    raise RunError(_lessee(db, run_id))
-                db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (run_id, os.getpid(), time.time()))
+                    raise RunError(f"Run {run_id} is being resumed already; wait for its end, or stop it")
             try:
                 yield
             finally:
-                with self._transaction() as db:
-                    db.execute("DELETE FROM leases WHERE run_id = ?", (run_id,))
+                with self._transaction():
                     lock.close()
                     path.unlink(missing_ok=True)
 
@@ -282,22 +278,22 @@ def _create(path: Path) -> None:
 
 def _paused_run(db: sqlite3.Connection, run_id: str) -> PausedRun:
     agent, paused_at, state = db.execute(_RUN, (run_id,)).fetchone()
-    return PausedRun(run_id, agent, paused_at, state, _slots(db, run_id))
+    return PausedRun(run_id, agent, paused_at, state, _decided_calls(db, run_id))
 
 
-def _slots(db: sqlite3.Connection, run_id: str) -> list[Slot]:
-    slots = []
-    for *call, approved, by, reason, at, claimed in db.execute(_SLOTS, (run_id,)):
+def _decided_calls(db: sqlite3.Connection, run_id: str) -> list[DecidedCall]:
+    calls = []
+    for *call, approved, by, reason, at, claimed in db.execute(_CALLS, (run_id,)):
         decision = None if approved is None else Decision(bool(approved), by, reason, at)
-        slots.append(Slot(PendingCall(*call), decision, bool(claimed)))
-    return slots
+        calls.append(DecidedCall(PendingCall(*call), decision, bool(claimed)))
+    return calls
 
 
-def _slot(db: sqlite3.Connection, run_id: str, call_id: str) -> Slot:
-    slots = {slot.call.call_id: slot for slot in _slots(db, run_id)}
-    if call_id not in slots:
-        raise ConfigError(f"Run {run_id} waits for no call {call_id!r}; it waits for {', '.join(slots) or 'none'}")
-    return slots[call_id]
+def _decided_call(db: sqlite3.Connection, run_id: str, call_id: str) -> DecidedCall:
+    calls = {each.call.call_id: each for each in _decided_calls(db, run_id)}
+    if call_id not in calls:
+        raise ConfigError(f"Run {run_id} waits for no call {call_id!r}; it waits for {', '.join(calls) or 'none'}")
+    return calls[call_id]
 
 
 def _short_hash(run_id: str) -> str:
@@ -319,9 +315,3 @@ def _locks(lease: sqlite3.Connection) -> bool:
             raise
         return False
     return True
-
-
-def _lessee(db: sqlite3.Connection, run_id: str) -> str:
-    pid, since = db.execute("SELECT pid, since FROM leases WHERE run_id = ?", (run_id,)).fetchone()
-    when = datetime.fromtimestamp(since).astimezone()
-    return f"Run {run_id} is being resumed by process {pid} since {when:%Y-%m-%d %H:%M:%S}; wait for it, or stop it"

@@ -17,9 +17,9 @@ from hotloop.tools.audit.masking import masked, masked_text
 from hotloop.tools.audit.records import (
     GENESIS,
     LONGEST,
-    Decision,
+    DecisionRecord,
     Head,
-    Outcome,
+    OutcomeRecord,
     Record,
     head_fault,
     head_path,
@@ -77,27 +77,29 @@ class AuditLog:
 
         The arguments are masked: the ones named in `secrets`, and whatever else looks secret.
         """
-        shown = masked(arguments, secrets)
-        self._append(Decision(0, "", *_who(caller), call_id, tool, shown, decision, masked_text(reason), by))
+        shown, why = masked(arguments, secrets), masked_text(reason)
+        self._append(
+            caller,
+            DecisionRecord(call_id=call_id, tool=tool, arguments=shown, decision=decision, reason=why, by=by),
+        )
 
     def outcome(self, caller: Caller, tool: str, call_id: str, outcome: str, ms: float) -> None:
         """Record what came of a call ("ok", "error" ...), and how many milliseconds it took."""
-        self._append(Outcome(0, "", *_who(caller), call_id, tool, outcome, ms))
+        self._append(caller, OutcomeRecord(call_id=call_id, tool=tool, outcome=outcome, ms=ms))
 
     def close(self) -> None:
         """Close the files. A further record opens them again."""
         with self._lock:
             self._let_go()
 
-    def _append(self, record: Record) -> None:
+    def _append(self, caller: Caller, record: Record) -> None:
         with self._ready() as files:
-            record.seq = self._end.seq + 1
-            record.at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            line, digest = sealed(record, self._end.hash)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            line, end = sealed(record, caller, self._end, now)
             self._write(files.log, line)
             self._size += len(line)
-            self._end = Head(record.seq, digest)
-            write_head(files.head, self._end)
+            self._end = end
+            write_head(files.head, end)
 
     @contextmanager
     def _ready(self) -> Iterator[_Files]:
@@ -174,10 +176,6 @@ def _open(path: Path) -> _Files:
         os.close(log)
         raise
     return _Files(log, head, (status.st_dev, status.st_ino))
-
-
-def _who(caller: Caller) -> tuple[str, str, str, str]:
-    return caller.run, caller.agent, caller.session, caller.user
 
 
 _LOGS: weakref.WeakSet[AuditLog] = weakref.WeakSet()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +15,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotloop.errors import AuditError
+from hotloop.tools.caller import Caller
 
 GENESIS = "0" * 64
 """The first record's hash of the record before it."""
 LONGEST = 1 << 20
 """Bytes that the line of one record may have."""
 
+_PATIENCE = 2.0  # seconds for which another process may hold a log
+_PAUSE = 0.0005  # seconds between two tries to get it
 _SEAL_LENGTH = len(',"hash":""}\n') + len(GENESIS)
 _HEAD = re.compile(rb"(\d{20}) ([0-9a-f]{64})\n")
 
@@ -30,20 +35,20 @@ class Head(NamedTuple):
     hash: str
 
 
-class Record(msgspec.Struct, tag_field="kind"):
-    """Who called which tool, when; `seq` counts the records of a log from 1."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What there is to say of a call of a tool. Who called it, when, and `seq`, counted from 1, `sealed` fills in."""
 
-    seq: int
-    at: str
-    run: str
-    agent: str
-    session: str
-    user: str
+    seq: int = 0
+    at: str = ""
+    run: str = ""
+    agent: str = ""
+    session: str = ""
+    user: str = ""
     call_id: str
     tool: str
 
 
-class Decision(Record, tag="decision"):
+class DecisionRecord(Record, frozen=True, kw_only=True, tag="decision"):
     """What was decided about a call before it ran, why, and by which person."""
 
     arguments: dict[str, Any]
@@ -52,7 +57,7 @@ class Decision(Record, tag="decision"):
     by: str
 
 
-class Outcome(Record, tag="outcome"):
+class OutcomeRecord(Record, frozen=True, kw_only=True, tag="outcome"):
     """What came of a call."""
 
     outcome: str
@@ -72,9 +77,19 @@ class WrittenRecord(msgspec.Struct, frozen=True):
     decision: str = ""
 
 
-def sealed(record: Record, prev: str) -> tuple[bytes, str]:
-    """The record as a line, with `prev`, the hash of the one before; and its own hash."""
-    return _seal(msgspec.json.encode(record)[:-1] + f',"prev":"{prev}"'.encode())
+def sealed(record: Record, caller: Caller, prev: Head, at: str) -> tuple[bytes, Head]:
+    """The record as the line that follows the head `prev`, and the head that it becomes."""
+    whole = msgspec.structs.replace(
+        record,
+        seq=prev.seq + 1,
+        at=at,
+        run=caller.run,
+        agent=caller.agent,
+        session=caller.session,
+        user=caller.user,
+    )
+    line, digest = _seal(msgspec.json.encode(whole)[:-1] + f',"prev":"{prev.hash}"'.encode())
+    return line, Head(whole.seq, digest)
 
 
 def _seal(signed: bytes) -> tuple[bytes, str]:
@@ -148,13 +163,29 @@ def write_head(file: int, head: Head) -> None:
 
 @contextmanager
 def locked(log: int, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock on this descriptor against other processes; `shared` with others that only read."""
+    """Hold the lock on this descriptor against other processes; `shared` with others that only read.
+
+    It is held for microseconds. Raises OSError if it is never free for seconds, as when its holder was stopped.
+    """
     try:
         import fcntl
     except ModuleNotFoundError:
         raise AuditError("An audit log needs the file locks of Linux or macOS, which this system lacks.") from None
-    fcntl.flock(log, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    _patiently(lambda: fcntl.flock(log, kind | fcntl.LOCK_NB))
     try:
         yield
     finally:
         fcntl.flock(log, fcntl.LOCK_UN)
+
+
+def _patiently(lock: Callable[[], None]) -> None:
+    last = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return lock()
+        except BlockingIOError:
+            if time.monotonic() >= last:
+                why = f"another process has kept it locked for {_PATIENCE:g} s; let it go on, or end it"
+                raise OSError(errno.EWOULDBLOCK, why) from None
+            time.sleep(_PAUSE)

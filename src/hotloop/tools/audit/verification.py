@@ -23,7 +23,6 @@ from hotloop.tools.audit.records import (
     read_record,
 )
 
-_LISTED = 100  # faults
 _STRIDE = 4096  # lines between two reports of progress
 
 
@@ -37,8 +36,7 @@ class Fault(NamedTuple):
 class Verification(msgspec.Struct, frozen=True):
     """What a log holds, from the `first` to the `last` time, and what is wrong with it.
 
-    `head` is the hash of its last record. `open` calls were decided about and have no outcome yet. Of more than 100
-    faults the further ones are `unlisted`.
+    `head` is the hash of its last record. `open` calls were decided about and have no outcome yet.
     """
 
     records: int
@@ -47,7 +45,6 @@ class Verification(msgspec.Struct, frozen=True):
     last: str
     head: str
     faults: list[Fault]
-    unlisted: int
 
     @property
     def held(self) -> bool:
@@ -104,27 +101,25 @@ class _Check:
         self._open: set[tuple[str, str]] = set()
         self._first = self._last = ""
         self._faults: list[Fault] = []
-        self._unlisted = 0
 
     def line(self, number: int, line: bytes) -> None:
         try:
             record = read_record(line)
         except ValueError as error:
             self._unread += 1
-            self._fault(number, f"It {error}.")
+            self._faults.append(Fault(number, f"It {error}."))
             return
         if fault := self._out_of_place(record):
-            self._fault(number, fault)
+            self._faults.append(Fault(number, fault))
         self._take(record)
 
     def result(self, noted: Head | None) -> Verification:
         if fault := head_fault(noted, self._end, self._prev, self._unread):
-            self._fault(0, f"{fault[0].upper()}{fault[1:]}.")
+            self._faults.append(Fault(0, f"{fault[0].upper()}{fault[1:]}."))
         if self._missed:
-            self._fault(0, f"No record has the expected hash {self._expect}: the log was cut or replaced.")
-        return Verification(
-            self._records, len(self._open), self._first, self._last, self._end.hash, self._faults, self._unlisted
-        )
+            sentence = f"No record has the expected hash {self._expect}: the log was cut or replaced."
+            self._faults.append(Fault(0, sentence))
+        return Verification(self._records, len(self._open), self._first, self._last, self._end.hash, self._faults)
 
     def _out_of_place(self, record: WrittenRecord) -> str:
         """Why the record cannot stand here, or "". Lines that were no records are taken for the ones they replaced."""
@@ -149,9 +144,3 @@ class _Check:
             self._open.discard(call)
         if record.seq > self._end.seq:
             self._end, self._prev, self._unread = Head(record.seq, record.hash), record.prev, 0
-
-    def _fault(self, line: int, sentence: str) -> None:
-        if len(self._faults) < _LISTED:
-            self._faults.append(Fault(line, sentence))
-        else:
-            self._unlisted += 1

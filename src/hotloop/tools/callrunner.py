@@ -23,6 +23,7 @@ from hotloop.tools.cutting.rest import READ_RESULT, read_rest
 from hotloop.tools.execution import FOREVER, Execution, PreparedTool
 from hotloop.tools.graph import resources
 from hotloop.tools.job import Job, RunContext
+from hotloop.tools.places import Places
 from hotloop.tools.plan.filling import fill_in
 from hotloop.tools.result import ToolResult, failed
 from hotloop.tools.tool import Tool, arguments_key, canonical
@@ -45,7 +46,7 @@ class CallRunner:
     def __init__(self, executor: Executor, run: RunContext) -> None:
         self._executor = executor
         self._run = run
-        self._places = asyncio.Semaphore(executor.policy.max_parallel)
+        self._places = Places(executor.policy.max_parallel)
         self._firsts: dict[tuple[str, bytes, frozenset[str]], Job] = {}  # by call, and by what they come after
         self._left = 0  # jobs that `all_taken` waits for
         self._over: asyncio.Future[None] | None = None
@@ -217,12 +218,10 @@ class CallRunner:
     ) -> None:
         """Run the tool once there is a free place for it; `sharing` with whoever asks for the same meanwhile."""
         found = None
-        if self._places.locked():
-            await self._places.acquire()
+        if not self._places.take():
+            await self._places.wait()
             self._waited(job, "for a free place")
             found = _find(*sharing) if sharing is not None else None
-        else:
-            await self._places.acquire()
         try:
             if found is None:
                 await self._execute(job, prepared, arguments, sharing)
@@ -231,7 +230,7 @@ class CallRunner:
                 self._stopped(job)
             raise
         finally:
-            self._places.release()
+            self._places.give()
         if found is not None:
             await self._take_over(job, found)
 

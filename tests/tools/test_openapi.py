@@ -67,7 +67,9 @@ def test_the_model_is_told_what_it_needs_and_no_more(shop):
                 "status": {"type": "string", "enum": ["open", "shipped", "no"], "description": "Only these."},
                 "placed_after": {"type": "string", "format": "date", "default": "2025-01-01"},
                 "page": {"type": ["integer", "null"]},
+                "api-version": {"type": "string", "enum": ["2025-01-01"]},
             },
+            "required": ["api-version"],
             "additionalProperties": False,
         },
     }
@@ -86,11 +88,12 @@ def test_the_fields_of_a_body_are_arguments_and_recursive_ones_stay_references(s
     assert shop["createOrder"].parameters == {
         "type": "object",
         "properties": {
+            "kind": {"type": "string", "enum": ["order"]},
             "items": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Item"}},
             "note": {"type": ["string", "null"]},
             "courier": {"type": ["string", "null"], "enum": ["DHL", "UPS", None]},
         },
-        "required": ["items"],
+        "required": ["kind", "items"],
         "additionalProperties": False,
         "$defs": {"Item": item},
     }
@@ -115,7 +118,7 @@ def test_other_bodies(notes):
 
 def test_arguments_are_checked_before_anything_is_sent(shop):
     with pytest.raises(ArgumentsError, match=re.escape('does not match "^[A-Z]{3}$" - at `$.items[0].parts[0].sku`')):
-        shop["createOrder"].bind('{"items": [{"sku": "ABC", "parts": [{"sku": "abc"}]}]}')
+        shop["createOrder"].bind('{"kind": "order", "items": [{"sku": "ABC", "parts": [{"sku": "abc"}]}]}')
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_arguments_are_checked_before_anything_is_sent(shop):
             {"properties": {"a": {}, "b": {"not": {}}}, "additionalProperties": False},
         ),
         ({"description": "One\nline.\n\nMore."}, {"description": "One line."}),
-        ({"description": "x" * 300}, {"description": "x" * 199 + "…"}),
+        ({"description": "x" * 300}, {"description": "x" * 200 + "…"}),
     ],
 )
 def test_schemas_become_short_json_schema(tmp_path, written, read):
@@ -229,10 +232,15 @@ def test_a_person_is_asked_only_for_what_changes_something(tmp_path):
     assert [tool.approval for tool in tools(tmp_path, content, approval="always")] == ["never", "always"]
 
 
+FORM, TAGS = "application/x-www-form-urlencoded", {"properties": {"tags": {"type": "array"}}}
 LEFT_OUT = {
     "its body is multipart/form-data": {"requestBody": {"content": {"multipart/form-data": {}}}},
     "its body is of no type": {"requestBody": {"content": {}}},
-    "its path parameter id has the style label": {"parameters": [{"name": "id", "in": "path", "style": "label"}]},
+    "its parameter id has the style label": {"parameters": [{"name": "id", "in": "path", "style": "label"}]},
+    "its parameter tags has the style pipeDelimited": {
+        "requestBody": {"content": {FORM: {"schema": TAGS, "encoding": {"tags": {"style": "pipeDelimited"}}}}}
+    },
+    "it wants the cookie sid": {"parameters": [{"name": "sid", "in": "cookie", "required": True}]},
     "no parameter is described for {id} in its path": {"parameters": []},
     "its parameter value is written as text/xml": in_query({"content": {"text/xml": {}}}),
     "it wants tls, which hotloop cannot give": {"security": [{"tls": []}]},
@@ -287,9 +295,6 @@ def test_a_fault_is_told_with_its_place(tmp_path, message, operation):
         tools(tmp_path, content)
 
 
-BOMB = "\n".join(["a: &a0 x", *(f"b{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))])
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -300,8 +305,6 @@ BOMB = "\n".join(["a: &a0 x", *(f"b{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]
         ("openapi: 3.1.0", "has no operation that can be a tool"),
         ('{"openapi": ', "is no JSON: "),
         ("a: [", "is no YAML: "),
-        ("a: &a [*a]", "repeats itself"),
-        (BOMB, "repeats itself"),
         ("{" + '"a":{' * 5000, "is nested too deeply"),
         (b"\xff", "Byte 1 of"),
     ],
@@ -316,7 +319,7 @@ def test_what_is_no_document_is_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"include": ["itt"]}, "there is no operation 'itt'; did you mean it."),
+        ({"include": ["itt"]}, "there is no operation 'itt'; did you mean it?"),
         ({"include": "it"}, "give a list"),
         ({"auth": {"key": "KEY"}}, "has no security scheme 'key'; it has none"),
         ({"base_url": "/v1"}, "does not say where its server is (it has '/v1')"),

@@ -64,6 +64,20 @@ def referred(schema: Schema) -> str | None:
     return None if place is None else place.removeprefix("#/$defs/")
 
 
+def references(schema: Schema) -> list[str]:
+    """The names of the components that this schema refers to, each as often as it does."""
+    found: list[str] = []
+
+    def note(part: Schema) -> Schema:
+        name = referred(part)
+        if name is not None:
+            found.append(name)
+        return part
+
+    rewrite(schema, note)
+    return found
+
+
 def _strip(schema: Schema) -> Schema:
     if "properties" in schema and "description" in schema:  # a class's whole docstring
         schema = schema | {"description": parse(schema["description"]).summary}
@@ -77,7 +91,7 @@ def _says_nothing(key: str, value: Any) -> bool:
 def _inline(schema: Schema) -> Schema:
     """Put components in place that are used once, or are no longer than the references to them."""
     components = schema.pop("$defs", {})
-    uses = Counter(_references({**schema, "$defs": components}))
+    uses = Counter(references({**schema, "$defs": components}))
     inlined = {name for name, body in components.items() if _pays(uses[name], name, body)}
 
     def resolve(part: Schema) -> Schema:
@@ -96,24 +110,11 @@ def _pays(uses: int, name: str, body: Schema) -> bool:
         return True
     in_place = uses * _length(body)
     apart = _length({name: body}) + uses * _length(reference(name))
-    return in_place <= apart and not _references(body)
+    return in_place <= apart and not references(body)
 
 
 def _length(schema: Schema) -> int:
     return len(msgspec.json.encode(schema))
-
-
-def _references(schema: Schema) -> list[str]:
-    found: list[str] = []
-
-    def note(part: Schema) -> Schema:
-        name = referred(part)
-        if name is not None:
-            found.append(name)
-        return part
-
-    rewrite(schema, note)
-    return found
 
 
 def _merge_options(schema: Schema) -> Schema:

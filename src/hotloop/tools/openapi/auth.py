@@ -39,12 +39,13 @@ Security = tuple[tuple[Scheme, ...], ...]
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Parts of a request that no one but the service may see, and the `secrets` in them."""
+    """Parts of a request that no one but the service may see, the `secrets` in them, and where those come from."""
 
     headers: list[tuple[str, str]]
     query: list[str]
     cookies: list[str]
     secrets: list[str]
+    variables: str
 
 
 def read_security(operation: Node, auth: Mapping[str, str]) -> Security:
@@ -83,25 +84,27 @@ def missing(security: Security) -> str:
     return " or ".join(" and ".join(scheme.variable for scheme in way) for way in security)
 
 
-def variables(security: Security) -> str:
-    """The variables whose credentials are sent now, in words."""
-    return " and ".join(scheme.variable for scheme in _way(security))
-
-
 def credentials(security: Security) -> Credentials:
     """What to send so that the operation is allowed.
 
     Raises ToolUnavailable, with the name of the variable, if the environment does not have it.
     """
     if names := missing(security):
-        raise _unavailable(f"Credentials are missing: the environment variable {names} is not set.")
-    found = Credentials([], [], [], [])
-    for scheme in _way(security):
-        secret = os.environ[scheme.variable].strip()
-        if not _FITS.fullmatch(secret):
-            raise _unavailable(f"The environment variable {scheme.variable} has characters that cannot be sent.")
-        _add(found, scheme, secret)
+        raise ToolUnavailable(f"Credentials are missing: the environment variable {names} is not set.", retryable=False)
+    way = next((way for way in security if _is_set(way)), ())
+    found = Credentials([], [], [], [], " and ".join(scheme.variable for scheme in way))
+    for scheme in way:
+        _add(found, scheme, _secret(scheme.variable))
     return found
+
+
+def _secret(variable: str) -> str:
+    secret = os.environ[variable].strip()
+    if not _FITS.fullmatch(secret):
+        raise ToolUnavailable(
+            f"The environment variable {variable} has characters that cannot be sent.", retryable=False
+        )
+    return secret
 
 
 def _add(found: Credentials, scheme: Scheme, secret: str) -> None:
@@ -121,17 +124,6 @@ def _add(found: Credentials, scheme: Scheme, secret: str) -> None:
             found.cookies.append(f"{scheme.key}={secret}")
     password = secret.partition(":")[2] if scheme.kind == "basic" else ""
     found.secrets.extend(text for text in (secret, sent, password) if len(text) >= _SHORTEST)
-
-
-def _unavailable(message: str) -> ToolUnavailable:
-    """The error of a tool that stays unavailable until a person does something."""
-    error = ToolUnavailable(message)
-    error.retryable = False
-    return error
-
-
-def _way(security: Security) -> tuple[Scheme, ...]:
-    return next((way for way in security if _is_set(way)), ())
 
 
 def _is_set(way: tuple[Scheme, ...]) -> bool:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from hotloop.tools.minimal import Schema
 from hotloop.tools.openapi.document import Node
-from hotloop.tools.openapi.schemas import Schemas, shorten
-from hotloop.tools.openapi.slots import LONGEST, LeftOut, Slot, anything, argument_name, is_json, only_value
+from hotloop.tools.openapi.schemas import Schemas, described
+from hotloop.tools.openapi.slots import LeftOut, Slot, anything, argument_name, check_style, is_json
 
+Kind = Literal["json", "form", "text"]
+
+_WRITTEN: dict[Kind, Callable[[str], bool]] = {
+    "json": lambda media_type: is_json(media_type) or media_type == "*/*",
+    "form": lambda media_type: media_type.startswith("application/x-www-form-urlencoded"),
+    "text": lambda media_type: media_type.startswith("text/plain"),
+}
 _NOT_FLAT = {"anyOf", "not", "patternProperties", "propertyNames", "minProperties", "maxProperties"}
 
 
@@ -18,7 +26,7 @@ class Body(msgspec.Struct, frozen=True):
     """How a body is written, and whether there is one even without arguments."""
 
     media_type: str
-    kind: Literal["json", "form", "text"]
+    kind: Kind
     required: bool
 
 
@@ -38,44 +46,35 @@ def read_body(node: Node, schemas: Schemas, others: set[str]) -> tuple[Body | No
     if not names or names & others or (fields["required"] and not body.required):
         return body, [_whole(node, body, schema)]
     return body, [
-        _field(name, part, name in fields["required"], content, schemas) for name, part in fields["properties"].items()
+        _field(name, part, name in fields["required"], content.get("encoding").get(name))
+        for name, part in fields["properties"].items()
     ]
 
 
-def _media_type(node: Node) -> tuple[str, Literal["json", "form", "text"]]:
+def _media_type(node: Node) -> tuple[str, Kind]:
     """The kind of content that says most among those that can be written, and what it is."""
     types = node.get("content").names()
-    for media_type in types:
-        if is_json(media_type) or media_type == "*/*":
-            return media_type, "json"
-    for media_type in types:
-        if media_type.startswith("application/x-www-form-urlencoded"):
-            return media_type, "form"
-    for media_type in types:
-        if media_type.startswith("text/plain"):
-            return media_type, "text"
+    for kind, fits in _WRITTEN.items():
+        for media_type in filter(fits, types):
+            return media_type, kind
     raise LeftOut(f"its body is {' or '.join(types) or 'of no type'}")
 
 
-def _field(name: str, schema: Schema, required: bool, content: Node, schemas: Schemas) -> Slot:
-    encoding = content.get("encoding").get(name)
+def _field(name: str, schema: Schema, required: bool, encoding: Node) -> Slot:
     return Slot(
         name=name,
         place="body",
         argument=argument_name(name),
         schema=schema,
         required=required,
-        style=encoding.text("style", "form"),
+        style=check_style("query", name, encoding.text("style", "form")),
         explode=encoding.get("explode").value is not False,
-        fixed=only_value(schema, schemas) if required else msgspec.UNSET,
     )
 
 
 def _whole(node: Node, body: Body, schema: Schema) -> Slot:
     """A body as one argument."""
-    schema = {"type": "object"} | schema if body.kind == "form" else dict(schema)
-    if description := shorten(node.text("description"), LONGEST):
-        schema["description"] = description
+    schema = described({"type": "object"} | schema if body.kind == "form" else schema, node)
     return Slot(name="", place="body", argument="body", schema=schema, required=body.required)
 
 

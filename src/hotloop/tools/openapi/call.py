@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hotloop.errors import ToolError, ToolTimeout, ToolUnavailable
+from hotloop.errors import ToolError, ToolUnavailable
 from hotloop.models.proxy import is_loopback
-from hotloop.tools.openapi.auth import Credentials, credentials, variables
+from hotloop.tools.openapi.auth import Credentials, credentials
 from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.operations import READING
 from hotloop.tools.openapi.reply import read_reply
-from hotloop.tools.openapi.request import Plan, Request, build
+from hotloop.tools.openapi.request import Request, RequestPlan, build
 from hotloop.tools.tracecontext import current_traceparent
 
 if TYPE_CHECKING:
@@ -23,45 +23,41 @@ _SAME_METHOD = (307, 308)
 _SAME_READING = (301, 302, *_SAME_METHOD)
 
 
-async def call(plan: Plan, clients: Clients, arguments: dict[str, Any]) -> Any:
+async def call(plan: RequestPlan, clients: Clients, arguments: dict[str, Any]) -> Any:
     """The result of the operation for these arguments.
 
     Raises ArgumentsError for what cannot be sent, ToolUnavailable if the service cannot be reached or used just now,
-    ToolTimeout when the plan's time is over, ToolError for what the service refuses.
+    ToolError for what the service refuses.
     """
     import httpx2
 
     request, allowed = build(plan, arguments), credentials(plan.security)
     where = urlsplit(plan.server)
     try:
-        async with asyncio.timeout(plan.timeout), clients.lend(is_loopback(where.hostname or "")) as client:
-            return await _exchange(client, request, allowed, variables(plan.security))
-    except TimeoutError:
-        raise ToolTimeout(f"{where.netloc} did not answer within {plan.timeout:g} s.") from None
+        async with clients.lend(is_loopback(where.hostname or "")) as client:
+            return await _exchange(client, request, allowed)
     except httpx2.InvalidURL as error:
         raise ToolError(f"The request cannot be sent: {error}.") from None
     except httpx2.HTTPError as error:
-        raise ToolUnavailable(_connection_fault(where.netloc, error)) from error
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise ToolUnavailable(f"No answer from {where.netloc}: {reason}.") from error
 
 
-async def _exchange(client: httpx2.AsyncClient, request: Request, allowed: Credentials, variables: str) -> Any:
+async def _exchange(client: httpx2.AsyncClient, request: Request, allowed: Credentials) -> Any:
     outgoing = _outgoing(client, request, allowed)
     for _ in range(_MOST_REDIRECTS):
-        response = await client.send(outgoing, stream=True)
-        try:
+        async with aclosing(await client.send(outgoing, stream=True)) as response:
             onward = _onward(response, allowed)
             if onward is None:
-                return await read_reply(response, allowed.secrets, variables)
-        finally:
-            await response.aclose()
+                return await read_reply(response, allowed)
         outgoing = _outgoing(client, request._replace(url=onward), allowed)
     raise ToolError(f"{outgoing.url.host} sends on more than {_MOST_REDIRECTS} times.")
 
 
 def _outgoing(client: httpx2.AsyncClient, request: Request, allowed: Credentials) -> httpx2.Request:
     headers = [*request.headers, *allowed.headers]
-    if cookies := [*request.cookies, *allowed.cookies]:
-        headers.append(("cookie", "; ".join(cookies)))
+    if allowed.cookies:
+        headers.append(("cookie", "; ".join(allowed.cookies)))
     if trace := current_traceparent():
         headers.append(("traceparent", trace))
     outgoing = client.build_request(request.method, request.url, headers=headers, content=request.content)
@@ -78,7 +74,3 @@ def _onward(response: httpx2.Response, allowed: Credentials) -> str | None:
         return None
     url = response.next_request.url
     return str(url) if url.origin == response.request.url.origin else None
-
-
-def _connection_fault(where: str, error: httpx2.HTTPError) -> str:
-    return f"No answer from {where}: {str(error).rstrip('.') or type(error).__name__}."

@@ -1,11 +1,11 @@
-"""HTTP clients for the tools of one document: one per event loop, closed with it, or when it has had nothing to do."""
+"""HTTP clients for the tools of one document: one for each event loop, closed with it, or when it has nothing to do."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,13 @@ _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0  # common servers close idle connections after 5
 
 
-class _Kept(msgspec.Struct, eq=False):
-    """A client and what closes it: when nobody holds `keeper` any longer, its event loop ends it."""
+class _Shared(msgspec.Struct, eq=False):
+    """A client, the calls that it serves, whether it served any lately, and the task that will close it."""
 
     client: httpx2.AsyncClient
-    keeper: AsyncGenerator[httpx2.AsyncClient]
-    closing: asyncio.TimerHandle | None = None
+    calls: int = 0
+    lately: bool = False
+    closing: asyncio.Task[None] | None = None
 
 
 class Clients:
@@ -31,49 +32,47 @@ class Clients:
 
     def __init__(self) -> None:
         self._tls = _tls_context()
-        self._kept: dict[tuple[asyncio.AbstractEventLoop, bool], _Kept] = {}
+        self._shared: dict[tuple[asyncio.AbstractEventLoop, bool], _Shared] = {}
 
     @asynccontextmanager
     async def lend(self, direct: bool) -> AsyncIterator[httpx2.AsyncClient]:
         """A client of the running event loop; it stays open at least as long as this context."""
-        loop = asyncio.get_running_loop()
-        kept = self._kept.get((loop, direct))
-        if kept is None or kept.client.is_closed:
-            kept = await self._open(loop, direct)
+        here = asyncio.get_running_loop(), direct
+        shared = self._shared.get(here)
+        if shared is None:
+            shared = self._shared[here] = _Shared(_client(direct, self._tls))
+            shared.closing = asyncio.create_task(self._close_when_idle(here, shared))
+        shared.calls += 1
         try:
-            yield kept.client
+            yield shared.client
         finally:
-            if kept.closing is not None:
-                kept.closing.cancel()
-            kept.closing = loop.call_later(_IDLE_SECONDS, self._kept.pop, (loop, direct), None)
+            shared.calls -= 1
+            shared.lately = True
 
-    async def _open(self, loop: asyncio.AbstractEventLoop, direct: bool) -> _Kept:
-        for key in list(self._kept):
-            if key[0].is_closed():
-                self._kept.pop(key, None)
-        keeper = _keep(direct, self._tls)
-        kept = self._kept[loop, direct] = _Kept(await anext(keeper), keeper)
-        return kept
+    async def _close_when_idle(self, here: tuple[asyncio.AbstractEventLoop, bool], shared: _Shared) -> None:
+        """A task, so that a loop that ends cancels it and waits for it."""
+        try:
+            while shared.calls or shared.lately:
+                shared.lately = False
+                await asyncio.sleep(_IDLE_SECONDS)
+        finally:
+            del self._shared[here]
+            await shared.client.aclose()
 
 
-async def _keep(direct: bool, tls: ssl.SSLContext) -> AsyncGenerator[httpx2.AsyncClient]:
-    """An open client. Event loops close generators that nobody holds, and all of them when they shut down."""
+def _client(direct: bool, tls: ssl.SSLContext) -> httpx2.AsyncClient:
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 
     import httpx2
 
-    client = httpx2.AsyncClient(
+    return httpx2.AsyncClient(
         verify=tls,
         trust_env=not direct,
-        timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),  # for the whole call there is another limit
+        timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),  # the whole call has the tool's timeout
         limits=httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=_IDLE_SECONDS),
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # what one user was given is not for the next
         headers={"accept": "application/json, */*;q=0.5", "user-agent": "hotloop"},
     )
-    try:
-        yield client
-    finally:
-        await client.aclose()
 
 
 @functools.cache

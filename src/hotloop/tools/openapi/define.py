@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.foreign import foreign_tool
 from hotloop.tools.minimal import Schema
@@ -19,7 +17,7 @@ from hotloop.tools.openapi.call import call
 from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.document import read_document
 from hotloop.tools.openapi.operations import READING, Operation, choose, list_operations, server_of
-from hotloop.tools.openapi.request import Plan, check_path
+from hotloop.tools.openapi.request import RequestPlan, check_path
 from hotloop.tools.openapi.schemas import Schemas
 from hotloop.tools.openapi.slots import LeftOut, Slot, named_apart, read_parameters
 from hotloop.tools.rules import ToolOptions
@@ -64,11 +62,12 @@ def tools_from_openapi(
     document, auth = read_document(source), auth or {}
     check_auth(document, auth)
     schemas, clients = Schemas(), Clients()
-    tools, unset = [], dict[str, None]()
+    tools, unset = [], []
     for operation in choose(list_operations(document, prefix), include):
         try:
-            plan = _plan(operation, schemas, server_of(operation, base_url), timeout, auth)
-            tools.append(_tool(operation, plan, schemas, clients, approval))
+            plan = _plan(operation, schemas, server_of(operation, base_url), auth)
+            options = _options(plan, schemas, timeout, approval)
+            tools.append(_tool(operation, plan, _schema(plan.slots, schemas), clients, options))
         except LeftOut as reason:
             if include is not None:
                 raise operation.node.fault(f"it cannot be a tool: {reason}") from None
@@ -76,10 +75,10 @@ def tools_from_openapi(
         except RecursionError:
             raise operation.node.fault("its schemas are nested too deeply") from None
         else:
-            unset[missing(plan.security)] = None
+            unset.append(missing(plan.security))
     if not tools:
         raise ConfigError(f"{document.source} has no operation that can be a tool.")
-    if names := list(filter(None, unset)):
+    if names := list(filter(None, dict.fromkeys(unset))):
         _log.warning("%s: credentials are missing until the environment has %s", document.source, ", ".join(names))
     return tools
 
@@ -92,7 +91,7 @@ def _check_packages() -> None:
             )
 
 
-def _plan(operation: Operation, schemas: Schemas, server: str, timeout: float, auth: Mapping[str, str]) -> Plan:
+def _plan(operation: Operation, schemas: Schemas, server: str, auth: Mapping[str, str]) -> RequestPlan:
     """How the operation is requested; raises LeftOut if that cannot be done."""
     security = read_security(operation.node, auth)
     slots = [
@@ -104,24 +103,22 @@ def _plan(operation: Operation, schemas: Schemas, server: str, timeout: float, a
     if operation.method not in READING:
         body, fields = read_body(operation.node.find("requestBody"), schemas, {slot.argument for slot in slots})
     slots = named_apart([*slots, *fields])
-    plan = Plan(operation.method, server, operation.path, timeout, security, slots, body)
+    plan = RequestPlan(operation.method, server, operation.path, security, slots, body)
     check_path(plan)
     return plan
 
 
-def _tool(operation: Operation, plan: Plan, schemas: Schemas, clients: Clients, approval: Approval) -> Tool:
+def _tool(operation: Operation, plan: RequestPlan, schema: Schema, clients: Clients, options: ToolOptions) -> Tool:
     async def request(**arguments: Any) -> Any:
         return await call(plan, clients, arguments)
 
-    schema, options = _schema(plan, schemas), _options(plan, schemas, approval)
     try:
         return foreign_tool(operation.name, operation.description, schema, request, **options)
     except ToolDefinitionError as error:
         raise operation.node.fault(str(error)) from error.__cause__
 
 
-def _schema(plan: Plan, schemas: Schemas) -> Schema:
-    slots = _open(plan)
+def _schema(slots: list[Slot], schemas: Schemas) -> Schema:
     return schemas.complete(
         {
             "type": "object",
@@ -132,19 +129,14 @@ def _schema(plan: Plan, schemas: Schemas) -> Schema:
     )
 
 
-def _open(plan: Plan) -> list[Slot]:
-    """The slots that arguments fill: what is fixed is not shown to the model."""
-    return [slot for slot in plan.slots if slot.fixed is msgspec.UNSET]
-
-
-def _options(plan: Plan, schemas: Schemas, approval: Approval) -> ToolOptions:
+def _options(plan: RequestPlan, schemas: Schemas, timeout: float, approval: Approval) -> ToolOptions:
     """The rules that follow from HTTP: what a method may do, and which arguments are passwords."""
-    secrets = [slot.argument for slot in _open(plan) if schemas.resolved(slot.schema).get("format") == "password"]
+    secrets = [slot.argument for slot in plan.slots if schemas.resolved(slot.schema).get("format") == "password"]
     reads = plan.method in READING
     return {
         "read_only": reads,
         "idempotent": plan.method in ("PUT", "DELETE"),
-        "timeout": plan.timeout,
+        "timeout": timeout,
         "approval": "never" if reads else approval,
         "secrets": secrets,
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import re
 from collections.abc import Collection, Iterator
 from urllib.parse import urljoin
@@ -14,10 +12,10 @@ from hotloop.errors import ConfigError
 from hotloop.models.target import split_url
 from hotloop.tools.openapi.document import Document, Node
 from hotloop.tools.openapi.schemas import shorten
+from hotloop.words import did_you_mean, free_name
 
 READING = ("GET", "HEAD")
 _METHODS = ("get", "head", "put", "post", "patch", "delete")
-_LONGEST_NAME = 64
 _LONGEST = 300  # characters of a description
 
 
@@ -46,9 +44,7 @@ def list_operations(document: Document, prefix: str) -> list[Operation]:
     found: dict[str, Operation] = {}
     for path, method, item, node in _operations(document):
         wanted = re.sub(r"[^a-zA-Z0-9_-]+", "_", node.text("operationId") or f"{method}{path}").strip("_")
-        base = f"{prefix}{wanted}"[: _LONGEST_NAME - 4]
-        names = itertools.chain([f"{prefix}{wanted}"[:_LONGEST_NAME]], (f"{base}_{n}" for n in itertools.count(2)))
-        name = next(name for name in names if name not in found)
+        name = free_name(f"{prefix}{wanted}", found)
         found[name] = Operation(name, method.upper(), path, item, node)
     return list(found.values())
 
@@ -66,8 +62,7 @@ def choose(operations: list[Operation], include: Collection[str] | None) -> list
     names |= {operation.name: operation for operation in operations}
     for name in include:
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            raise ConfigError(f"include: there is no operation {name!r}{f'; did you mean {near[0]}' if near else ''}.")
+            raise ConfigError(f"include: there is no operation {name!r}{did_you_mean(name, names) or '.'}")
     chosen = {names[name].name for name in include}
     return [operation for operation in operations if operation.name in chosen]
 

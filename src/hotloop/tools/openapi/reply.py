@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hotloop.errors import ToolError, ToolUnavailable
+from hotloop.tools.openapi.auth import Credentials
 from hotloop.tools.openapi.slots import is_json
+from hotloop.words import short
 
 if TYPE_CHECKING:
     import httpx2
@@ -19,17 +21,17 @@ _PASSING = {408, 425, 429}
 _TEXTS = ("text/", "application/xml", "application/yaml", "application/javascript", "application/x-www-form-urlencoded")
 
 
-async def read_reply(response: httpx2.Response, secrets: list[str], variables: str) -> Any:
-    """The result in a response, credentials masked if it repeats them.
+async def read_reply(response: httpx2.Response, allowed: Credentials) -> Any:
+    """The result in a response, the credentials it was asked with masked if it repeats them.
 
     Raises ToolUnavailable if it says that the same may succeed later, ToolError for any other error in it.
     """
     body, whole = await _read(response)
     location = response.headers.get("location", "")
-    for secret in secrets:
+    for secret in allowed.secrets:
         body, location = body.replace(secret.encode(), b"***"), location.replace(secret, "***")
     if not response.is_success:
-        raise _error(response, body, location, variables)
+        raise _error(response, body, location, allowed.variables)
     if not whole:
         raise ToolError(f"The answer is larger than {_MOST_BYTES >> 20} MiB; ask for less of it.")
     return _result(response, body, location)
@@ -61,7 +63,7 @@ def _result(response: httpx2.Response, body: bytes, location: str) -> Any:
 
 def _error(response: httpx2.Response, body: bytes, location: str, variables: str) -> ToolError:
     status = response.status_code
-    words = [f"The service answered {status} {_phrase(status)}", _said(body)]
+    words = [f"The service answered {status} {responses.get(status, 'Unknown')}", _said(body)]
     if status in (401, 403) and variables:
         words.append(f"The credentials come from the environment variable {variables}")
     if 300 <= status < 400 and location:
@@ -79,8 +81,7 @@ def _said(body: bytes) -> str:
         said = ": ".join(part for part in (problem.title, problem.detail) if part)
     except (msgspec.DecodeError, RecursionError):
         said = ""
-    text = said or " ".join(body[: 4 * _LONGEST].decode(errors="replace").split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return short(said or " ".join(body[: 4 * _LONGEST].decode(errors="replace").split()), _LONGEST)
 
 
 class _Problem(msgspec.Struct):
@@ -88,10 +89,3 @@ class _Problem(msgspec.Struct):
 
     title: str = ""
     detail: str = ""
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Unknown"

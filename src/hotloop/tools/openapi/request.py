@@ -18,13 +18,12 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 _PRINTABLE = re.compile(r"|[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """How an operation is requested: what of, for how long (in seconds), as whom, and where its arguments go."""
+class RequestPlan(msgspec.Struct, frozen=True):
+    """How an operation is requested: what of whom, with which credentials, and where its arguments go."""
 
     method: str
     server: str
     path: str
-    timeout: float
     security: Security
     slots: list[Slot]
     body: Body | None
@@ -36,11 +35,10 @@ class Request(NamedTuple):
     method: str
     url: str
     headers: list[tuple[str, str]]
-    cookies: list[str]
     content: bytes | None
 
 
-def check_path(plan: Plan) -> None:
+def check_path(plan: RequestPlan) -> None:
     """Raise LeftOut for a path that cannot be filled in."""
     if "?" in plan.path or "#" in plan.path:
         raise LeftOut("its path has a query or a fragment")
@@ -49,23 +47,22 @@ def check_path(plan: Plan) -> None:
             raise LeftOut(f"no parameter is described for {{{name}}} in its path")
 
 
-def build(plan: Plan, arguments: dict[str, Any]) -> Request:
+def build(plan: RequestPlan, arguments: dict[str, Any]) -> Request:
     """The request for these arguments. Raises ArgumentsError for a value that its place cannot hold."""
     given = [(slot, value) for slot in plan.slots if (value := _value(slot, arguments)) is not msgspec.UNSET]
     path = _path(plan.path, {slot.name: _in_path(slot, value) for slot, value in given if slot.place == "path"})
     query = _query(plan, [(slot, value) for slot, value in given if slot.place == "query"])
     headers = [(slot.name, _in_header(slot, value)) for slot, value in given if slot.place == "header"]
-    cookies = [f"{slot.name}={simple(value, False)}" for slot, value in given if slot.place == "cookie"]
     content = _content(plan.body, [(slot, value) for slot, value in given if slot.place == "body"])
     if content is not None and plan.body:
         charset = "; charset=utf-8" if plan.body.kind == "text" and "charset" not in plan.body.media_type else ""
         headers.append(("content-type", plan.body.media_type + charset))
-    return Request(plan.method, f"{plan.server}{path}{'?' if query else ''}{query}", headers, cookies, content)
+    return Request(plan.method, f"{plan.server}{path}{'?' if query else ''}{query}", headers, content)
 
 
 def _value(slot: Slot, arguments: dict[str, Any]) -> Any:
     """What goes into a slot, UNSET for nothing; null is nothing but in a body, which can say null."""
-    value = arguments.get(slot.argument, msgspec.UNSET) if slot.fixed is msgspec.UNSET else slot.fixed
+    value = arguments.get(slot.argument, msgspec.UNSET)
     if value is None and slot.place != "body":
         value = msgspec.UNSET
     if value is msgspec.UNSET and slot.required:
@@ -88,7 +85,7 @@ def _in_path(slot: Slot, value: Any) -> str:
     return text
 
 
-def _query(plan: Plan, given: list[tuple[Slot, Any]]) -> str:
+def _query(plan: RequestPlan, given: list[tuple[Slot, Any]]) -> str:
     written: list[Pair] = []
     for slot, value in given:
         own = pairs(slot.name, value, slot.style, slot.explode)
@@ -98,7 +95,7 @@ def _query(plan: Plan, given: list[tuple[Slot, Any]]) -> str:
     return joined(written)
 
 
-def _check_names(plan: Plan, slot: Slot, own: list[Pair]) -> None:
+def _check_names(plan: RequestPlan, slot: Slot, own: list[Pair]) -> None:
     """The keys of an object can become names of the query: not such as others have, credentials among them."""
     taken = {(other.place, other.name.lower()) for other in plan.slots if other is not slot} | places(plan.security)
     for name, _ in own:

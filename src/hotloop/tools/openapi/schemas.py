@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 
 from hotloop.tools.docstring import parse
-from hotloop.tools.minimal import Schema, reference, referred, rewrite
+from hotloop.tools.minimal import Schema, reference, references, referred
 from hotloop.tools.openapi.document import Node
+from hotloop.words import free_name, short
 
 _KEPT = {
     *("type", "enum", "const", "format", "pattern", "contentEncoding", "minLength", "maxLength"),
@@ -62,11 +62,11 @@ class Schemas:
     def complete(self, schema: Schema) -> Schema:
         """A schema with the components that it needs."""
         needed: dict[str, Schema] = {}
-        names = _references(schema)
+        names = set(references(schema))
         while names:
             name = names.pop()
             needed[name] = self._component(name)
-            names |= _references(needed[name]) - needed.keys()
+            names |= set(references(needed[name])) - needed.keys()
         return schema | {"$defs": needed} if needed else schema
 
     def _component(self, name: str) -> Schema:
@@ -78,18 +78,14 @@ class Schemas:
         target = node.followed()
         name = self._names.get(id(target.value))
         if name is None:
-            name = self._names[id(target.value)] = self._free_name(target.place.rpartition(".")[2])
+            wanted = re.sub(r"\W", "_", target.place.rpartition(".")[2], flags=re.ASCII)
+            name = self._names[id(target.value)] = free_name(wanted, self._nodes)
             self._nodes[name] = target
         beside = {key: part for key, part in node.value.items() if key != "$ref"}
         said = self.read(Node(beside, node.place, node.document))
         if said.keys() <= _ANNOTATIONS:
             return reference(name) | said
         return {"allOf": [reference(name)]} | said
-
-    def _free_name(self, wanted: str) -> str:
-        wanted = re.sub(r"\W", "_", wanted, flags=re.ASCII)
-        numbered = (f"{wanted}_{number}" for number in itertools.count(2))
-        return next(name for name in itertools.chain([wanted], numbered) if name not in self._nodes)
 
     def _with_properties(self, node: Node, schema: Schema) -> Schema:
         """What only the service may set is none of the model's business."""
@@ -103,10 +99,15 @@ class Schemas:
         return schema
 
 
+def described(schema: Schema, node: Node) -> Schema:
+    """The schema with what the node that has it says of it, if it does."""
+    description = shorten(node.text("description"), _LONGEST)
+    return schema | {"description": description} if description else schema
+
+
 def shorten(text: str, longest: int) -> str:
     """The first paragraph of a text in one line, links without their addresses, cut to `longest` characters."""
-    line = _LINK.sub(r"\1", parse(text).summary)
-    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+    return short(_LINK.sub(r"\1", parse(text).summary), longest)
 
 
 def _is_read_only(node: Node) -> bool:
@@ -160,15 +161,3 @@ def _is_pattern(pattern: str) -> bool:
     except jsonschema_rs.ValidationError:
         return False
     return True
-
-
-def _references(schema: Schema) -> set[str]:
-    found: set[str] = set()
-
-    def note(part: Schema) -> Schema:
-        if (name := referred(part)) is not None:
-            found.add(name)
-        return part
-
-    rewrite(schema, note)
-    return found

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from hotloop.tools.minimal import Schema
 from hotloop.tools.openapi.document import Node
-from hotloop.tools.openapi.schemas import Schemas, shorten
+from hotloop.tools.openapi.schemas import Schemas, described
+from hotloop.words import free_name
 
-Place = Literal["path", "query", "header", "cookie", "body"]
+Place = Literal["path", "query", "header", "body"]
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # what the name of a header or a cookie may be
-LONGEST = 200  # characters of an argument's description
 
-_STYLES = {
-    "path": ("simple",),
-    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
-    "header": ("simple",),
-    "cookie": ("form",),
-}
+_STYLES = {"path": ("simple",), "query": ("form", "deepObject"), "header": ("simple",)}
 _OURS = {
-    *("accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "traceparent"),
-    "transfer-encoding",
+    *("accept", "authorization", "connection", "content-length", "content-type"),
+    *("cookie", "host", "traceparent", "transfer-encoding"),
 }
 
 
@@ -34,9 +28,9 @@ class LeftOut(Exception):
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One value in the request: what the service calls it, where and how it is written.
+    """One argument in the request: what the service calls it, where and how it is written.
 
-    It comes from the tool's `argument`, or is `fixed`. A slot in the body without a name is the whole body.
+    One in the body without a name is the whole body.
     """
 
     name: str
@@ -47,7 +41,6 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     style: str = "form"
     explode: bool = True
     json: bool = False
-    fixed: Any = msgspec.UNSET
 
 
 def read_parameters(item: Node, operation: Node, schemas: Schemas, taken: set[tuple[str, str]]) -> list[Slot]:
@@ -64,7 +57,7 @@ def read_parameters(item: Node, operation: Node, schemas: Schemas, taken: set[tu
         for (place, name), node in nodes.items()
         if (place, name.lower()) not in taken
         and not (place == "header" and name.lower() in _OURS)
-        and not (node.flag("deprecated") and not node.flag("required"))
+        and (node.flag("required") or not (node.flag("deprecated") or place == "cookie"))
     ]
 
 
@@ -77,18 +70,17 @@ def named_apart(slots: Iterable[Slot]) -> list[Slot]:
     """The slots with an argument's name each: the place is added where two have the same."""
     named: dict[str, Slot] = {}
     for slot in slots:
-        base = f"{slot.argument[:52]}_{slot.place}"
-        names = itertools.chain([slot.argument, base], (f"{base}_{number}" for number in itertools.count(2)))
-        argument = next(name for name in names if name not in named)
+        taken = slot.argument in named
+        argument = free_name(f"{slot.argument[:52]}_{slot.place}", named) if taken else slot.argument
         named[argument] = msgspec.structs.replace(slot, argument=argument)
     return list(named.values())
 
 
-def only_value(schema: Schema, schemas: Schemas) -> Any:
-    """The one value that a schema allows; UNSET if there are more."""
-    schema = schemas.resolved(schema)
-    options = [schema["const"]] if "const" in schema else schema.get("enum")
-    return options[0] if isinstance(options, list) and len(options) == 1 else msgspec.UNSET
+def check_style(place: str, name: str, style: str) -> str:
+    """The style, if values are written in it there. Raises LeftOut."""
+    if style not in _STYLES[place]:
+        raise LeftOut(f"its parameter {name} has the style {style}")
+    return style
 
 
 def anything(node: Node) -> Node:
@@ -104,27 +96,24 @@ def is_json(media_type: str) -> bool:
 
 def _parameter(node: Node, schemas: Schemas) -> Slot:
     name, place, required = node.text("name"), node.text("in"), node.flag("required")
+    if place == "cookie":
+        raise LeftOut(f"it wants the cookie {name}")
     if not name or place not in _STYLES:
         raise node.fault("a parameter needs a name, and one of path, query, header and cookie as in")
-    if place in ("header", "cookie") and not TOKEN.fullmatch(name):
-        raise node.fault(f"{name!r} cannot be the name of a {place}")
-    style = node.text("style", _STYLES[place][0])
-    if style not in _STYLES[place]:
-        raise LeftOut(f"its {place} parameter {name} has the style {style}")
+    if place == "header" and not TOKEN.fullmatch(name):
+        raise node.fault(f"{name!r} cannot be the name of a header")
+    style = check_style(place, name, node.text("style", _STYLES[place][0]))
     content = _content(node)
-    schema = dict(schemas.read((content or node).get("schema") or anything(node)))
-    if description := shorten(node.text("description"), LONGEST):
-        schema["description"] = description
+    schema = schemas.read((content or node).get("schema") or anything(node))
     return Slot(
         name=name,
         place=place,  # type: ignore[arg-type]  # it is a key of _STYLES
         argument=argument_name(name),
-        schema=schema,
+        schema=described(schema, node),
         required=required or place == "path",
         style=style,
         explode=node.flag("explode") if node.get("explode") else style == "form",
         json=bool(content),
-        fixed=only_value(schema, schemas) if required else msgspec.UNSET,
     )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
-import time
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlunsplit
@@ -17,8 +15,6 @@ from hotloop.models.proxy import is_loopback
 from hotloop.models.target import split_url
 
 _MOST_BYTES = 64 << 20
-_MOST_VALUES = 5_000_000  # with what YAML aliases repeat
-_FETCH_SECONDS = 30.0
 _YAML_TAG = "tag:yaml.org,2002:"
 _DIGITS = list("-0123456789")
 _SCALARS = {  # as JSON knows them, each with its first characters: a date is text, so are `yes` and 12:30
@@ -80,13 +76,12 @@ def _fetch(url: str) -> Source:
 
 
 def _body(name: str, response: Any) -> bytes:
-    body, until = bytearray(), time.monotonic() + _FETCH_SECONDS
+    body = bytearray()
     for chunk in response.iter_bytes():
         body += chunk
-        if len(body) > _MOST_BYTES or time.monotonic() > until:
+        if len(body) > _MOST_BYTES:
             raise ConfigError(
-                f"{name} is larger than {_MOST_BYTES >> 20} MiB or takes longer than {_FETCH_SECONDS:g} s; "
-                "download it to a file and cut it to what is needed."
+                f"{name} is larger than {_MOST_BYTES >> 20} MiB; download it to a file and cut it to what is needed."
             )
     return bytes(body)
 
@@ -102,12 +97,9 @@ def _parse_yaml(name: str, text: str) -> Any:
     import yaml
 
     try:
-        value = yaml.load(text, _yaml_loader())
+        return yaml.load(text, _yaml_loader())
     except yaml.YAMLError as error:
         raise ConfigError(f"{name} is no YAML: {' '.join(str(error).split())}.") from None
-    if _weight(value, {}) > _MOST_VALUES:
-        raise ConfigError(f"{name} repeats itself through its YAML aliases to more than can be read.")
-    return value
 
 
 @functools.cache
@@ -128,14 +120,3 @@ def _yaml_loader() -> Any:
     for tag, (pattern, first) in _SCALARS.items():
         Loader.add_implicit_resolver(_YAML_TAG + tag, re.compile(f"^(?:{pattern})$"), first)
     return Loader
-
-
-def _weight(value: Any, known: dict[int, float]) -> float:
-    """How many values there are when shared ones are counted each time; infinity for a value within itself."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in known:
-        known[id(value)] = math.inf
-        parts = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_weight(part, known) for part in parts)
-    return known[id(value)]

@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import msgspec
 
-_DELIMITERS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _EXACT = 2**53  # whole numbers beyond it are not exact as floats
 
 Pair = tuple[str, str]
@@ -35,7 +34,7 @@ def joined(written: Iterable[Pair]) -> str:
 
 
 def simple(value: Any, explode: bool, write: Callable[[Any], str] = encoded) -> str:
-    """The style of paths, headers and cookies: `a,b`, of an object `k,v` or `k=v`."""
+    """The style of paths and headers: `a,b`, of an object `k,v` or `k=v`."""
     if isinstance(value, dict):
         return ",".join(f"{write(key)}{'=' if explode else ','}{write(part)}" for key, part in value.items())
     return ",".join(map(write, value)) if isinstance(value, list) else write(value)
@@ -53,7 +52,7 @@ def pairs(name: str, value: Any, style: str, explode: bool) -> list[Pair]:
         return [(encoded(name), encoded(part)) for part in value]
     if isinstance(value, dict | list):
         parts = [part for item in value.items() for part in item] if isinstance(value, dict) else value
-        return [(encoded(name), _DELIMITERS.get(style, ",").join(map(encoded, parts)))] if parts else []
+        return [(encoded(name), ",".join(map(encoded, parts)))] if parts else []
     return [(encoded(name), encoded(value))]
 
 

@@ -54,9 +54,7 @@ def text(value: str) -> str:
 
 
 def refuse(retryable: bool) -> None:
-    error = ToolError("No such order: \udcff.")
-    error.retryable = retryable
-    raise error
+    raise ToolError("No such order: \udcff.", retryable=retryable)
 
 
 def fail() -> None:

@@ -429,10 +429,8 @@ def test_a_tool_that_says_why_it_cannot_is_not_asked_again():
 
 
 def test_a_tool_error_may_say_that_it_will_pass():
-    class Busy(ToolError):
-        retryable = True
-
-    done = acted([call("flaky")], flaky(1, Busy("Try again."), read_only=True), retry=3)
+    error = ToolError("Try again.", retryable=True)
+    done = acted([call("flaky")], flaky(1, error, read_only=True), retry=3)
     assert (done.contents, done.ms) == (["done"], 100)
 
 

@@ -38,10 +38,12 @@ if typing.TYPE_CHECKING:
     from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.mcp import MCPServer
     from hotloop.tools.openapi import tools_from_openapi
+    from hotloop.tools.sandbox import SandboxLimits
 
 _LATE = {  # imported when they are asked for, since few programs do
     "ApprovalStore": "hotloop.tools.approvals.store",
     "MCPServer": "hotloop.tools.mcp",
+    "SandboxLimits": "hotloop.tools.sandbox",
     "tools_from_openapi": "hotloop.tools.openapi",
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "RunError",
     "RunFinished",
     "RunPaused",
+    "SandboxLimits",
     "Session",
     "Stage",
     "TextDelta",

@@ -36,7 +36,7 @@ class RunJournal:
         self._store = store
         self._run_id = paused.run_id
         self._agent = paused.agent
-        self._asked = {slot.call.call_id: slot for slot in paused.calls}
+        self._asked = {each.call.call_id: each for each in paused.calls}
 
     def asked(self, call_id: str) -> bool:
         """Whether a person was asked about this call, so that what they said holds."""
@@ -44,16 +44,16 @@ class RunJournal:
 
     def decision(self, call: PendingCall) -> Decision | None:
         """What a person said about exactly this call; None if nobody did."""
-        slot = self._asked.get(call.call_id)
-        return slot.decision if slot is not None and slot.call.digest == call.digest else None
+        asked = self._asked.get(call.call_id)
+        return asked.decision if asked is not None and asked.call.digest == call.digest else None
 
     async def begin(self, call_id: str, name: str) -> None:
         """Note that a call with effects, or an approved one, begins. Raises ToolRefused if it had begun before."""
-        slot = self._asked.get(call_id)
-        if slot is None:
+        asked = self._asked.get(call_id)
+        if asked is None:
             first = await asyncio.to_thread(self._store.begin, self._run_id, call_id)
         else:
-            first = await asyncio.to_thread(self._store.claim, self._run_id, call_id, slot.call.digest)
+            first = await asyncio.to_thread(self._store.claim, self._run_id, call_id, asked.call.digest)
         if not first:
             raise ToolRefused(_UNKNOWN.format(name))
 

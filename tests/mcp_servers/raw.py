@@ -1,7 +1,8 @@
 """An MCP server that says what its command line tells it to: `{"tools": [...], "pages": 1, "results": {tool: result}}`.
 
 It needs nothing but Python, so it is there at once, and it lets a test say what no SDK would. The tools `pid` and
-`environment` tell of the process, `silent` never answers, and after `deaf` nothing is read any more.
+`environment` tell of the process, `silent` never answers, and after `deaf` nothing is read for a while. With
+`"needs": path` nothing is listed while there is no such file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+
+def command(*tools: dict[str, Any] | str, **script: Any) -> list[str]:
+    """What starts such a server with these tools, which need no more than a name."""
+    script["tools"] = [{"name": tool} if isinstance(tool, str) else tool for tool in tools]
+    return [sys.executable, "-S", __file__, json.dumps(script)]
 
 
 def answer(script: dict[str, Any], method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +30,7 @@ def answer(script: dict[str, Any], method: str, params: dict[str, Any]) -> dict[
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "raw", "version": "1"},
         }
-    if method == "tools/list":
+    if method == "tools/list" and Path(script.get("needs", "/")).exists():
         return page(script, int(params.get("cursor", 0)))
     if method == "tools/call":
         facts = {"pid": os.getpid(), "environment": dict(os.environ)}
@@ -46,7 +54,7 @@ def main(script: dict[str, Any]) -> None:
         request = json.loads(line)
         called = request.get("params", {}).get("name")
         if called == "deaf":
-            time.sleep(60)
+            time.sleep(0.4)
         if "id" not in request or called == "silent":
             continue
         try:

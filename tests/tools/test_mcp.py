@@ -26,6 +26,7 @@ from hotloop.tools.tool import Tool
 from hotloop.tools.tracecontext import traceparent_of
 from mcp_servers.forgetful import Forgetful
 from mcp_servers.npm import npm_servers
+from mcp_servers.raw import command as raw
 from mcp_servers.serving import serving
 from mcp_servers.shop import make
 
@@ -33,12 +34,6 @@ SERVERS = Path(__file__).parents[1] / "mcp_servers"
 SHOP = [sys.executable, str(SERVERS / "shop.py")]
 READS, CHANGES, DESTROYS = {"readOnlyHint": True}, {"readOnlyHint": False}, {"destructiveHint": True}
 REPEATABLE = {"idempotentHint": True}
-
-
-def raw(*tools: dict[str, Any] | str, **script: Any) -> list[str]:
-    """The command of a server with these tools, which need no more than a name."""
-    script["tools"] = [{"name": tool} if isinstance(tool, str) else tool for tool in tools]
-    return [sys.executable, "-S", str(SERVERS / "raw.py"), json.dumps(script)]
 
 
 def python(code: str) -> list[str]:
@@ -190,12 +185,15 @@ async def test_a_call_before_the_connection_waits_for_it():
     async with MCPServer(raw("pid"), name="raw") as server:
         await server.tools()
     (pid,) = server.known()
+    assert not server.connected
     connecting = asyncio.create_task(server.connect())
+    await eventually(lambda: server.connected)
     first, second = await asyncio.gather(pid(), pid())
     await connecting
     assert first == second
     assert runs(int(first))
     await server.aclose()
+    assert not server.connected
     assert not runs(int(first))
     assert await pid() != first
     await server.aclose()
@@ -287,14 +285,17 @@ async def test_what_cannot_be_offered_is_told(tools, options, words):
     [
         ({}, "give command= to start it, or url= to reach it"),
         ({"command": ["x"], "url": "http://x"}, "one of the two"),
-        ({"command": "npx server"}, 'give the program and its arguments, as in ["npx"'),
-        ({"url": "localhost:80"}, "give the http:// or https:// address"),
-        ({"url": "http://x", "env": {}}, "env is for a server with command="),
-        ({"command": ["x"], "env": {"KEY": None}}, "env: KEY is NoneType, not text; is the variable it comes from set"),
-        ({"url": "http://x", "headers": {"a": "b\nc"}}, "headers: a has a line break"),
-        ({"command": ["x"], "timeout": 0}, "give seconds, more than 0"),
-        ({"command": ["x"], "include": "search"}, "give names of its tools"),
-        ({"command": ["x"], "name": "my server"}, "is not 1 to 32 of a-z"),
+        ({"command": "npx server"}, "Expected `array`, got `str` - at `$.command`"),
+        ({"command": ["x", ""]}, "length >= 1 - at `$.command[1]`"),
+        ({"url": "localhost:80"}, "regex '^https?://' - at `$.url`"),
+        ({"url": "http:///mcp"}, "there is no host in 'http:///mcp'"),
+        ({"url": "http://[::1/mcp"}, "Invalid IPv6 URL"),
+        ({"url": "http://x", "env": {"KEY": "a"}}, "env= goes with command=, and headers= with url="),
+        ({"command": ["x"], "env": {"KEY": None}}, "Expected `str`, got `null` - at `$.env[...]`"),
+        ({"url": "http://x", "headers": {"a": "b\nc"}}, "a has a line break"),
+        ({"command": ["x"], "timeout": 0}, "Expected `float` > 0.0 - at `$.timeout`"),
+        ({"command": ["x"], "include": "search"}, "got `str` - at `$.include`"),
+        ({"command": ["x"], "name": "my server"}, "at `$.name`"),
     ],
 )
 def test_options_that_cannot_be_used(options, words):
@@ -392,6 +393,17 @@ async def test_a_server_that_cannot_be_started(command, words):
     await server.aclose()
 
 
+async def test_a_server_that_could_not_list_its_tools_is_asked_again(tmp_path, caplog):
+    tools = tmp_path / "tools.json"
+    async with MCPServer(raw("pid", needs=str(tools)), name="raw") as server:
+        for _ in range(2):
+            with pytest.raises(ToolUnavailable, match="The MCP server raw did not list its tools: no "):
+                await server.tools()
+        tools.touch()
+        (pid,) = await server.tools()
+        assert await pid()
+
+
 async def test_a_server_gets_no_secrets_of_ours(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     async with MCPServer(raw("environment"), name="raw", env={"SHOP_KEY": "given"}) as server:
@@ -473,6 +485,14 @@ async def test_nobody_at_the_url():
     with pytest.raises(ToolUnavailable, match=r"cannot be reached: .*Is it running, and is url= right\?"):
         await server.tools()
     await server.aclose()
+
+
+async def test_this_machine_is_reached_past_a_proxy(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with serving(make().streamable_http_app()) as url:
+        async with MCPServer(url=url, name="shop") as server:
+            assert "order_status" in await by_name(server)
 
 
 async def test_headers_go_with_every_call():
@@ -593,19 +613,19 @@ async def closed(server):
     await open_(server)
     await server.aclose()
 
-for ending in (open_, connecting, in_a_call, closed):
-    {loop}.run(ending(MCPServer(COMMAND, name="raw")))
-    gc.collect()
+for loop in (asyncio, uvloop):
+    for ending in (open_, connecting, in_a_call, closed):
+        loop.run(ending(MCPServer(COMMAND, name="raw")))
+        gc.collect()
 """
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_loop_that_ends_without_closing_leaves_no_process_and_no_warning(loop):
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", PROGRAM.format(loop=loop)]
+def test_a_loop_that_ends_without_closing_leaves_no_process_and_no_warning():
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", PROGRAM]
     done = subprocess.run([*command, json.dumps(raw("pid", "silent"))], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
     pids = done.stdout.split()
-    assert len(pids) == 3
+    assert len(pids) == 6
     assert not any(runs(int(pid)) for pid in pids)
 
 

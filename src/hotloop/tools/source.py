@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from hotloop.errors import HotloopError
@@ -22,6 +22,10 @@ class ToolSource(Protocol):
     @property
     def name(self) -> str:
         """What it is called in messages."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether this event loop has a connection that is open, or being opened; False where none runs."""
 
     def known(self) -> list[Tool] | None:
         """Its tools as they were listed before; None if they never were."""
@@ -49,36 +53,41 @@ class Offer:
 
     def known(self) -> list[Tool] | None:
         """All tools, as far as sources listed theirs before; None if one never did."""
-        listed = {source.name: source.known() for source in self.sources}
-        return None if None in listed.values() else self._in_order(listed)
+        listings = [listing for source in self.sources if (listing := source.known()) is not None]
+        return self._in_order(listings) if len(listings) == len(self.sources) else None
 
     async def listed(self) -> list[Tool]:
         """All tools, asked for where they are. Raises HotloopError."""
         answers = await asyncio.gather(*[source.tools() for source in self.sources], return_exceptions=True)
+        listings: list[list[Tool]] = []
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
-        return self._in_order({source.name: answer for source, answer in zip(self.sources, answers, strict=True)})
+            listings.append(answer)
+        return self._in_order(listings)
 
     def connect(self) -> None:
-        """Connect the sources beside whatever else goes on; a call that comes too early waits."""
+        """Connect what is not connected, beside whatever else goes on; a call that comes too early waits."""
         for source in self.sources:
-            task = asyncio.create_task(_connected(source))
-            self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
+            if not source.connected:
+                task = asyncio.create_task(_connected(source))
+                self._connecting.add(task)
+                task.add_done_callback(self._connecting.discard)
+
+    async def connected(self) -> None:
+        """Connect all sources; the log says of one that cannot be connected why."""
+        await asyncio.gather(*[_connected(source) for source in self.sources])
 
     async def aclose(self) -> None:
         """End all connections of this event loop."""
         here = asyncio.get_running_loop()
-        await stop([task for task in self._connecting if task.get_loop() is here])
-        for source in self.sources:
-            await source.aclose()
+        await stop([task for task in list(self._connecting) if task.get_loop() is here])
+        await asyncio.gather(*[source.aclose() for source in self.sources])
 
-    def _in_order(self, listed: dict[str, Any]) -> list[Tool]:
-        tools: list[Tool] = []
-        for part in self._parts:
-            tools += [part] if isinstance(part, Tool) else listed[part.name]
-        return tools
+    def _in_order(self, listings: Iterable[list[Tool]]) -> list[Tool]:
+        of_sources = iter(listings)
+        parts = [[part] if isinstance(part, Tool) else next(of_sources) for part in self._parts]
+        return [tool for part in parts for tool in part]
 
 
 async def _connected(source: ToolSource) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context, copy_context
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from mcp import Client, MCPError, types
@@ -32,6 +32,8 @@ _CLOSING = 5.0  # seconds for a polite end
 _LAST_WORDS = 0.5  # seconds in which a connection that was lost may say why
 _GRACE = 0.1  # seconds in which a server can be told that its call is cancelled, unless it reads no more
 
+T = TypeVar("T")
+
 
 class Connection:
     """A connection in a task of its own: what the SDK opens must be closed in the task that opened it.
@@ -40,40 +42,46 @@ class Connection:
     """
 
     def __init__(self, endpoint: Endpoint, on_listed: Callable[[Listing], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
         self._endpoint = endpoint
         self._on_listed = on_listed
-        self._client: Client | None = None
-        self._listing: Listing | None = None
-        self._over = False
-        self._fault = self._listing_fault = ""
-        self._opened, self._listed, self._changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._answer, self._tail = Answer(), Tail(endpoint.name)
-        self._life, self._attending = anyio.CancelScope(), anyio.CancelScope()
+        self._opened: asyncio.Future[Client] = loop.create_future()
+        self._listed: asyncio.Future[str] = loop.create_future()  # "", or why it could not be listed
+        self._changed = asyncio.Event()
+        self._why = ""  # why it is of no use any more, if so
+        self._life, self._serving = anyio.CancelScope(), anyio.CancelScope()
         # Not in the context of the first call, which would be with it for ever.
-        self._task = asyncio.get_running_loop().create_task(self._live(), context=Context())
+        self._task = loop.create_task(self._live(), context=Context())
 
     @property
     def usable(self) -> bool:
         """Whether it is open, or will be."""
-        return not self._over
+        return not (self._why or self._serving.cancel_called)
 
     @property
     def gone(self) -> bool:
         """Whether nothing of it is left."""
         return self._task.done()
 
-    async def opened(self) -> None:
+    async def opened(self) -> Client:
         """Wait until calls can be sent. Raises ToolUnavailable."""
-        await self._opened.wait()
-        if self._client is None:
-            raise ToolUnavailable(self._fault)
+        return await self._once(self._opened)
 
-    async def listing(self) -> Listing:
-        """What the server offers. Raises ToolUnavailable."""
-        await self._listed.wait()
-        if self._listing is None:
-            raise ToolUnavailable(self._listing_fault or self._fault)
-        return self._listing
+    async def listed(self) -> None:
+        """Wait until the tools are listed; a server that could not list them is asked again. Raises ToolUnavailable."""
+        if self.usable and self._listed.done() and self._listed.result():
+            self._listed = asyncio.get_running_loop().create_future()
+            self._changed.set()
+        if fault := await self._once(self._listed):
+            raise ToolUnavailable(fault)
+
+    async def _once(self, known: asyncio.Future[T]) -> T:
+        if not known.done():
+            await asyncio.wait([known])
+        if self._why:
+            raise ToolUnavailable(self._why)
+        return known.result()
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
         """Call a tool once, by its own name.
@@ -81,14 +89,11 @@ class Connection:
         Raises ToolError for what the tool or the server says against it, ToolUnavailable if the server cannot be
         reached, NotKnown if it can be, but not in this session.
         """
-        await self.opened()
-        assert self._client is not None
+        client = await self.opened()
         here = Answer()
         token = answer.set(here)
         try:
-            result = await self._answered(
-                self._client.call_tool(tool, arguments, progress_callback=_teller(), meta=_meta())
-            )
+            result = await self._answered(client.call_tool(tool, arguments, progress_callback=_teller(), meta=_meta()))
         except MCPError as error:
             raise await self._failure(error, here.status) from error
         except (RuntimeError, ValidationError) as error:
@@ -101,25 +106,28 @@ class Connection:
         """What comes of the call. If it is cancelled the server is told; one that cannot be told is given up."""
         task = asyncio.create_task(call)
         try:
-            return await asyncio.shield(task)
+            await asyncio.wait([task])
         except asyncio.CancelledError:
             task.cancel()
-            asyncio.get_running_loop().call_later(_GRACE, self._close_unless, task)
+            task.add_done_callback(_seen)
+            try:
+                await asyncio.wait([task], timeout=_GRACE)
+            finally:
+                if not task.done():
+                    self.end()
             raise
+        return task.result()
 
-    def _close_unless(self, ended: asyncio.Task[Any]) -> None:
-        if not ended.done():
-            self.close()
-
-    def close(self) -> None:
-        """Begin to close it."""
-        self._fault = self._fault or faults.closed(self._endpoint)
-        (self._life if self._client is None else self._attending).cancel()
-        self._over = True
+    def end(self, why: str = "") -> None:
+        """Begin to close it; the first reason is the one that is told, and none is that somebody wanted it closed."""
+        self._why = self._why or why or faults.closed(self._endpoint)
+        (self._serving if self._opened.done() else self._life).cancel()
+        self._opened.cancel()
+        self._listed.cancel()
 
     async def aclose(self) -> None:
         """Close it; when this returns, the process has ended and all sockets are closed."""
-        self.close()
+        self.end()
         _, left = await asyncio.wait([self._task], timeout=_CLOSING)
         if left:
             self._life.cancel()
@@ -127,59 +135,45 @@ class Connection:
 
     async def _live(self) -> None:
         answer.set(self._answer)
-        loop, timeout = asyncio.get_running_loop(), self._endpoint.timeout
-        timer = None if timeout is None else loop.call_later(timeout, self._give_up)
         why = ""
+        if self._endpoint.timeout is not None:
+            timer = asyncio.get_running_loop().call_later(self._endpoint.timeout, self._give_up)
+            self._opened.add_done_callback(lambda _: timer.cancel())
         try:
             with self._life:
                 async with self._connecting() as client:
-                    if timer is not None:
-                        timer.cancel()
                     await self._serve(client)
             why = faults.ended(self._endpoint, str(self._tail))
         except Exception as error:
             why = faults.unreachable(self._endpoint, error, self._answer.status, str(self._tail))
         finally:
-            if timer is not None:
-                timer.cancel()
-            self._end(why or faults.closed(self._endpoint))
-
-    def _lose(self) -> None:
-        self._over = True
-        self._attending.cancel()
+            self.end(why)
 
     def _give_up(self) -> None:
-        self._end(faults.silent(self._endpoint, str(self._tail)))
-        self._life.cancel()
-
-    def _end(self, why: str) -> None:
-        """From now on it is of no use; the first reason is the one that is told."""
-        self._over = True
-        self._fault = self._fault or why
-        self._opened.set()
-        self._listed.set()
+        self.end(faults.silent(self._endpoint, str(self._tail)))
 
     def _connecting(self) -> Client:
         endpoint = self._endpoint
-        way = stdio(endpoint, self._tail, self._lose) if endpoint.command else http(endpoint)
+        way = stdio(endpoint, self._tail, self._serving.cancel) if endpoint.command else http(endpoint)
         myself = types.Implementation(name="hotloop", version=version("hotloop"))
         return Client(way, cache=None, client_info=myself, message_handler=self._notice)
 
     async def _serve(self, client: Client) -> None:
-        """Be there for calls, and keep the listing, until somebody ends it."""
-        self._client = client
-        self._opened.set()
+        """Be there for calls until somebody ends it, or it breaks."""
+        self._opened.set_result(client)
         try:
-            with self._attending:
-                await self._list(client)
-                async with self._told_of_changes(client):
-                    while True:
-                        await self._changed.wait()
-                        self._changed.clear()
-                        await self._list(client)
+            with self._serving:
+                await self._keep_listed(client)
         finally:
-            self._client = None
-            self._over = True
+            self._serving.cancel()  # no more calls, while it is being closed
+
+    async def _keep_listed(self, client: Client) -> None:
+        await self._list(client)
+        async with self._told_of_changes(client):
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._list(client)
 
     @asynccontextmanager
     async def _told_of_changes(self, client: Client) -> AsyncGenerator[None]:
@@ -201,28 +195,35 @@ class Connection:
 
     async def _list(self, client: Client) -> None:
         self._answer.status = 0
+        fault = ""
         try:
             with anyio.fail_after(self._endpoint.timeout):
                 listing = await list_tools(client)
         except (MCPError, ValidationError, TimeoutError) as error:
-            self._listing_fault = faults.unlisted(self._endpoint, error, self._answer.status)
-            _log.warning("%s", self._listing_fault)
+            fault = faults.unlisted(self._endpoint, error, self._answer.status)
+            _log.warning("%s", fault)
         else:
-            self._listing = listing
             await self._on_listed(listing)
-        self._listed.set()
+        if not self._listed.done():
+            self._listed.set_result(fault)
 
     async def _failure(self, error: MCPError, status: int) -> ToolError:
         """What a failed call means for whoever made it."""
         if status == 404:
-            self._over = True
-            return NotKnown(faults.refused(self._endpoint, status))
+            self._why = faults.refused(self._endpoint, status)  # not its end: other calls may be answered yet
+            return NotKnown(self._why)
         if status:
             return ToolUnavailable(faults.refused(self._endpoint, status))
         if error.code == types.CONNECTION_CLOSED:
             await asyncio.wait([self._task], timeout=_LAST_WORDS)
-            return ToolUnavailable(faults.lost(self._endpoint, self._fault or error.message))
+            return ToolUnavailable(faults.lost(self._endpoint, self._why or error.message))
         return ToolError(faults.rejected(self._endpoint, error.message))
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for the result of a cancelled call."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _meta() -> Any:

@@ -28,6 +28,14 @@ class Connections:
         self._on_listed = on_listed
         self._by_loop: dict[asyncio.AbstractEventLoop, list[Connection]] = {}  # the last is in use
 
+    @property
+    def open_here(self) -> bool:
+        """Whether this event loop has a connection that is open, or being opened; it has not where none runs."""
+        try:
+            return self._usable() is not None
+        except RuntimeError:
+            return False
+
     async def here(self) -> Connection:
         """The open connection of this event loop. Raises ToolUnavailable."""
         connection = self._usable() or await self._open()
@@ -56,7 +64,7 @@ class Connections:
         for loop, connections in self._by_loop.items():
             for connection in connections:
                 with suppress(RuntimeError):  # the loop is closed, and the connection with it
-                    loop.call_soon_threadsafe(connection.close)
+                    loop.call_soon_threadsafe(connection.end)
 
     def _usable(self) -> Connection | None:
         connections = self._by_loop.get(asyncio.get_running_loop())
@@ -72,7 +80,7 @@ class Connections:
                 self._by_loop.pop(other, None)
         leaving = [each for each in self._by_loop.get(asyncio.get_running_loop(), ()) if not each.gone]
         for each in leaving:
-            each.close()
+            each.end()
         connection: Connection = module.Connection(self._endpoint, self._on_listed)
         self._by_loop[asyncio.get_running_loop()] = [*leaving, connection]
         return connection

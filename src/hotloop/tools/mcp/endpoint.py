@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import re
-from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
 from hotloop.errors import ConfigError
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 _SECRET = 4  # characters from which on a value is worth hiding
+
+T = TypeVar("T")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
     """A server by its `name`, reached by `command` with `env`, or at `url` with `headers`; `timeout` in seconds."""
 
-    name: str
-    command: tuple[str, ...]
-    url: str
-    env: dict[str, str]
-    headers: dict[str, str]
-    timeout: float | None
+    name: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,32}\Z")]
+    command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    url: Annotated[str, Meta(pattern="^https?://")] = ""
+    env: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    timeout: Annotated[float, Meta(gt=0)] | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("give command= to start it, or url= to reach it, one of the two")
+        if (self.headers and self.command) or (self.env and self.url):
+            raise ValueError("env= goes with command=, and headers= with url=")
+        if self.url and not self.host:
+            raise ValueError(f"there is no host in {self.url!r}")
+        for key, value in (self.env | self.headers).items():
+            if any(char in key + value for char in "\r\n\0"):
+                raise ValueError(f"{key} has a line break or a null in it")
 
     @property
     def place(self) -> str:
@@ -33,6 +44,11 @@ class Endpoint(msgspec.Struct, frozen=True):
             return f"the command {self.command[0]!r}"
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def host(self) -> str:
+        """The host of its URL, "" for a command."""
+        return urlsplit(self.url).hostname or ""
 
     @property
     def key(self) -> str:
@@ -47,64 +63,10 @@ class Endpoint(msgspec.Struct, frozen=True):
         return text
 
 
-def read_endpoint(
-    name: str,
-    command: Sequence[str] | None,
-    url: str | None,
-    env: Mapping[str, str] | None,
-    headers: Mapping[str, str] | None,
-    timeout: float | None,
-) -> Endpoint:
-    """The endpoint that these options of an `MCPServer` mean. Raises ConfigError for what cannot work."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"An MCP server's name begins the names of its tools; {name!r} is not 1 to 32 of a-z A-Z 0-9 _ -"
-        )
-    fault = (
-        _fault_of_place(command, url)
-        or _fault_of_texts("env", env, "command", command)
-        or _fault_of_texts("headers", headers, "url", url)
-        or _fault_of_timeout(timeout)
-    )
-    if fault:
-        raise ConfigError(f"The MCP server {name}: {fault}.")
-    return Endpoint(name, tuple(command or ()), url or "", dict(env or {}), dict(headers or {}), timeout)
-
-
-def _fault_of_place(command: Sequence[str] | None, url: str | None) -> str:
-    if (command is None) == (url is None):
-        return "give command= to start it, or url= to reach it, one of the two"
-    if url is not None:
-        return "" if _is_url(url) else f"url is {url!r}; give the http:// or https:// address of its endpoint"
-    if isinstance(command, str) or not command or not all(isinstance(part, str) and part for part in command):
-        return f'command is {command!r}; give the program and its arguments, as in ["npx", "-y", "a-server"]'
-    return ""
-
-
-def _is_url(url: object) -> bool:
+def read_options(kind: type[T], server: str, **options: Any) -> T:
+    """What these options of an `MCPServer` mean; None stands for the default. Raises ConfigError."""
+    given = {option: value for option, value in options.items() if value is not None}
     try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        return False
-    return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
-
-
-def _fault_of_texts(option: str, texts: Mapping[str, str] | None, needs: str, given: object) -> str:
-    if texts is None:
-        return ""
-    if given is None:
-        return f"{option} is for a server with {needs}="
-    if not isinstance(texts, Mapping):
-        return f"{option} is {texts!r}; give names and values"
-    for key, value in texts.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            return f"{option}: {key} is {type(value).__name__}, not text; is the variable it comes from set?"
-        if any(char in key + value for char in "\r\n\0"):
-            return f"{option}: {key} has a line break or a null in it"
-    return ""
-
-
-def _fault_of_timeout(timeout: object) -> str:
-    if timeout is None or (type(timeout) in (int, float) and 0 < timeout < math.inf):  # type: ignore[operator]
-        return ""
-    return f"timeout is {timeout!r}; give seconds, more than 0, or None for no limit"
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"The MCP server {server}: {error}.") from None

@@ -65,7 +65,7 @@ def _listed(tool: types.Tool) -> Listed:
     return Listed(tool.name, tool.input_schema, description, effects)
 
 
-class Shelf:
+class ListingCache:
     """Where the listing of one server is kept, for this process and the next one."""
 
     def __init__(self, endpoint: Endpoint) -> None:

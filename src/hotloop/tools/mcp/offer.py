@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -13,9 +13,8 @@ import msgspec
 from hotloop.errors import ToolDefinitionError
 from hotloop.tools.foreign import foreign_tool
 from hotloop.tools.mcp.listing import Listed, Listing
-from hotloop.tools.rules import ToolOptions
 from hotloop.tools.tool import Tool
-from hotloop.words import listed as words
+from hotloop.words import listed
 
 _log = logging.getLogger("hotloop.tools.mcp")
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
@@ -31,10 +30,10 @@ class Choice(msgspec.Struct, frozen=True):
     `rules` go by the server's own names. Its hints are believed only with `trust_hints`.
     """
 
-    include: frozenset[str] | None
-    read_only: frozenset[str]
-    rules: Mapping[str, ToolOptions]
-    trust_hints: bool
+    include: frozenset[str] | None = None
+    read_only: frozenset[str] = frozenset()
+    rules: dict[str, dict[str, Any]] = {}
+    trust_hints: bool = False
 
     def unknown(self, listing: Listing) -> str:
         """A sentence about a tool that the user names and the server does not offer, "" if there is none."""
@@ -43,7 +42,7 @@ class Choice(msgspec.Struct, frozen=True):
         for option, names in named.items():
             for name in names:
                 if name not in offered:
-                    return f"{option} names {name}, which it does not offer; it offers {words(name, offered)}"
+                    return f"{option} names {name}, which it does not offer; it offers {listed(name, offered)}"
         return ""
 
 
@@ -56,17 +55,17 @@ def offer(server: str, listing: Listing, choice: Choice, call: Call) -> list[Too
         raise ToolDefinitionError(f"The MCP server {server}: {unknown}")
     taken: dict[str, str] = {}
     tools = []
-    for listed in listing.tools:
-        if choice.include is not None and listed.name not in choice.include:
+    for tool in listing.tools:
+        if choice.include is not None and tool.name not in choice.include:
             continue
-        name = offered_name(server, listed.name)
+        name = offered_name(server, tool.name)
         if name in taken:
             raise ToolDefinitionError(
-                f"The MCP server {server} offers {taken[name]} and {listed.name}, which would both be called {name}; "
+                f"The MCP server {server} offers {taken[name]} and {tool.name}, which would both be called {name}; "
                 "take one of them with include="
             )
-        taken[name] = listed.name
-        tools.append(_tool(name, server, listed, choice, call))
+        taken[name] = tool.name
+        tools.append(_tool(name, server, tool, choice, call))
     return tools
 
 
@@ -80,30 +79,30 @@ def offered_name(server: str, tool: str) -> str:
     return f"{name[: _LONGEST - _DIGITS - 1]}_{digest}"
 
 
-def _tool(name: str, server: str, listed: Listed, choice: Choice, call: Call) -> Tool:
+def _tool(name: str, server: str, tool: Listed, choice: Choice, call: Call) -> Tool:
     async def work(**arguments: Any) -> str:
-        return await call(listed.name, arguments)
+        return await call(tool.name, arguments)
 
     try:
-        return foreign_tool(name, listed.description, listed.input_schema, work, **_options(server, listed, choice))
+        return foreign_tool(name, tool.description, tool.input_schema, work, **_options(server, tool, choice))
     except ToolDefinitionError as error:
         raise ToolDefinitionError(
             f"The MCP server {server}: {error}. Without it, name the others in include="
         ) from error.__cause__
 
 
-def _options(server: str, listed: Listed, choice: Choice) -> ToolOptions:
+def _options(server: str, tool: Listed, choice: Choice) -> dict[str, Any]:
     """The rules for one tool: a hint can take a permission away, but only its user gives one."""
-    hints, trusted = listed.annotations, choice.trust_hints
-    options: ToolOptions = {
-        "read_only": listed.name in choice.read_only or (trusted and hints.read_only_hint is True),
+    hints, trusted = tool.annotations, choice.trust_hints
+    options = {
+        "read_only": tool.name in choice.read_only or (trusted and hints.read_only_hint is True),
         "idempotent": trusted and hints.idempotent_hint is True and hints.destructive_hint is not True,
-        **choice.rules.get(listed.name, {}),
+        **choice.rules.get(tool.name, {}),
     }
     if options["read_only"] and (hints.read_only_hint is False or hints.destructive_hint is True):
         _log.warning(
             "%s of the MCP server %s is not taken as read-only: the server says that it changes things.",
-            listed.name,
+            tool.name,
             server,
         )
         options["read_only"] = False

@@ -8,8 +8,8 @@ from typing import Self
 
 from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.mcp.connections import Connections
-from hotloop.tools.mcp.endpoint import read_endpoint
-from hotloop.tools.mcp.listing import Listing, Shelf
+from hotloop.tools.mcp.endpoint import Endpoint, read_options
+from hotloop.tools.mcp.listing import Listing, ListingCache
 from hotloop.tools.mcp.offer import Choice, offer
 from hotloop.tools.rules import ToolOptions
 from hotloop.tools.tool import Tool
@@ -38,17 +38,16 @@ class MCPServer:
         rules: Mapping[str, ToolOptions] | None = None,
         timeout: float | None = 30.0,
     ) -> None:
-        self._endpoint = read_endpoint(name, command, url, env, headers, timeout)
-        self._choice = Choice(
-            None if include is None else _names("include", include, name),
-            _names("read_only", read_only, name),
-            dict(rules or {}),
-            trust_hints,
+        self._endpoint = read_options(
+            Endpoint, name, name=name, command=command, url=url, env=env, headers=headers, timeout=timeout
+        )
+        self._choice = read_options(
+            Choice, name, include=include, read_only=read_only, rules=rules, trust_hints=trust_hints
         )
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(f'The MCP server {name} needs one more package: pip install "hotloop[mcp]".')
-        self._shelf = Shelf(self._endpoint)
-        self._connections = Connections(self._endpoint, self._shelf.put)
+        self._cache = ListingCache(self._endpoint)
+        self._connections = Connections(self._endpoint, self._cache.put)
         self._made: tuple[Listing, list[Tool]] | None = None
 
     @property
@@ -56,13 +55,15 @@ class MCPServer:
         """What the names of its tools begin with."""
         return self._endpoint.name
 
+    @property
+    def connected(self) -> bool:
+        """Whether this event loop has a connection that is open, or being opened."""
+        return self._connections.open_here
+
     def known(self) -> list[Tool] | None:
         """Its tools as they were listed last, maybe by another process; None if that is not known, or does not fit."""
-        listing = self._shelf.get()
-        if listing is None:
-            return None
         try:
-            return self._offer(listing)
+            return self._offer()
         except ToolDefinitionError:  # it may have changed since; `tools` will say
             return None
 
@@ -72,7 +73,8 @@ class MCPServer:
         Raises ToolUnavailable if it cannot be reached, ToolDefinitionError if what it offers cannot be used.
         """
         connection = await self._connections.here()
-        return self._offer(await connection.listing())
+        await connection.listed()
+        return self._offer() or []
 
     async def connect(self) -> None:
         """Connect before the first call needs it. Raises ToolUnavailable."""
@@ -91,13 +93,10 @@ class MCPServer:
     def __repr__(self) -> str:
         return f"<MCPServer {self.name}: {self._endpoint.place}>"
 
-    def _offer(self, listing: Listing) -> list[Tool]:
+    def _offer(self) -> list[Tool] | None:
+        listing = self._cache.get()
+        if listing is None:
+            return None
         if self._made is None or self._made[0] != listing:
             self._made = listing, offer(self.name, listing, self._choice, self._connections.call)
         return list(self._made[1])
-
-
-def _names(option: str, names: Collection[str], server: str) -> frozenset[str]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"The MCP server {server}: {option} is {names!r}; give names of its tools, as in ['search'].")
-    return frozenset(names)

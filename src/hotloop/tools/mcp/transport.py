@@ -14,6 +14,7 @@ import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from hotloop.models.proxy import is_loopback
 from hotloop.tools.mcp.endpoint import Endpoint
 
 _log = logging.getLogger("hotloop.tools.mcp")
@@ -54,7 +55,7 @@ class Tail(asyncio.Protocol):
 
 @asynccontextmanager
 async def stdio(endpoint: Endpoint, tail: Tail, on_end: Callable[[], None]) -> AsyncGenerator[Any]:
-    """Start the process and speak with it; `on_end` is called when it says that there is no more to come."""
+    """Start the process and speak with it; `on_end` is called when there is no more to come from it."""
     command, *arguments = endpoint.command
     server = StdioServerParameters(command=command, args=arguments, env=endpoint.env)
     async with _heard(tail) as theirs, stdio_client(server, theirs) as (messages, replies):
@@ -66,8 +67,11 @@ async def stdio(endpoint: Endpoint, tail: Tail, on_end: Callable[[], None]) -> A
 async def http(endpoint: Endpoint) -> AsyncGenerator[Any]:
     """Speak with the server at the URL."""
     hooks: Any = {"response": [_note_status]}
+    proxies = not is_loopback(endpoint.host)
     async with (
-        httpx2.AsyncClient(headers=endpoint.headers, timeout=_HTTP_TIMEOUT, event_hooks=hooks) as client,
+        httpx2.AsyncClient(
+            headers=endpoint.headers, timeout=_HTTP_TIMEOUT, event_hooks=hooks, trust_env=proxies
+        ) as client,
         streamable_http_client(endpoint.url, http_client=client) as streams,
     ):
         yield streams

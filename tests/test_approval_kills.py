@@ -15,7 +15,7 @@ import approval_agent
 from hotloop.tools.approvals.store import ApprovalStore
 
 ENOUGH = 30  # seconds, for anything on a busy machine
-UNKNOWN = "was begun before, in a process that ended, and whether it took effect is not known. It is not run again."
+UNKNOWN = "was begun before and did not end, so whether it took effect is not known. It is not run again."
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills")
 
 

@@ -238,7 +238,7 @@ async def test_pause_in_a_second_turn_keeps_the_first(agent_of):
     result = await agent.resume(run_id)
     assert (result.output, runs) == ("Done.", ["note x", "refund 1 1", "look_up b"])
     assert told(model) == ["noted", "paid 1", "b found"]
-    assert [facts.turn for facts in result.trace.turns] == [1, 2, 3]
+    assert [facts.turn for facts in result.trace.turns] == [0, 1, 2, 3]
 
 
 async def test_last_event_of_a_stream_that_pauses_says_so(agent_of):

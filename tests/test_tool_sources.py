@@ -284,10 +284,7 @@ def test_a_source_connects_once_and_beside_the_model_if_it_is_known(known, secon
     "others",
     [
         lambda agent: agent.run("b"),
-        pytest.param(
-            lambda agent: agent.warm(),
-            marks=pytest.mark.xfail(strict=True, reason="warm() replaces the executor that a first run has made"),
-        ),
+        lambda agent: agent.warm(),
     ],
 )
 def test_first_runs_at_the_same_time_share_one_executor(others):

@@ -110,8 +110,16 @@ class Agent:
         approvals: str | Path | None = None,
     ) -> None:
         check_options(locals())
+        for option, path in (("audit", audit), ("approvals", approvals)):
+            _require(
+                path is None or (isinstance(path, str | Path) and bool(str(path))), f"{option} is {path!r}; give a file"
+            )
+        _require(
+            isinstance(endpoint, str) or hasattr(endpoint, "send"), f'endpoint is {endpoint!r}; give a URL or "local"'
+        )
         _require(budget is None or isinstance(budget, Budget), f"budget is {budget!r}; make it with Budget(...)")
         self.name = name
+        _require(isinstance(tools, Sequence), f"tools is {tools!r}; give a list of tools")
         self._offer = Offer(tools)
         self._url = endpoint if isinstance(endpoint, str) else ""
         self._dialect = dialect_of(self._url, dialect)
@@ -178,6 +186,10 @@ class Agent:
 
         return ApprovalStore(self._approvals)
 
+    def close_sync(self) -> None:
+        """`aclose` for `run_sync`: close what it has kept open in this thread."""
+        run_here(self.aclose())
+
     async def resume(self, run_id: str) -> Result:
         """Go on with a run that waited for decisions, also in another process; only what has not run is run.
 
@@ -186,12 +198,19 @@ class Agent:
         """
         return await self._resume(run_id)
 
+    def resume_sync(self, run_id: str) -> Result:
+        """`resume` outside asyncio."""
+        return run_here(self.resume(run_id))
+
     def resume_stream(self, run_id: str) -> AsyncGenerator[Event]:
         """`resume`, event by event; see `stream`."""
         return streamed(lambda emit: self._resume(run_id, emit))
 
     def session(self, session_id: str) -> Session:
         """The conversation with this id, begun when it is first asked for; kept while the agent lives."""
+        _require(
+            isinstance(session_id, str) and bool(session_id), f"The session's id is {session_id!r}; give some text"
+        )
         found = self._sessions.get(session_id)
         if found is None:
             found = self._sessions[session_id] = Session(self, session_id, self._start)
@@ -204,10 +223,8 @@ class Agent:
 
     async def warm(self, connections: int = 1) -> None:
         """Open connections, also to tools, or load the embedded model, before the first run needs them."""
-        if self._programs is None:
-            self._programs = self._compiled(await self._offer.listed())
-        self._offer.connect()
-        await self._transport.warm(connections)
+        await self._listed()
+        await asyncio.gather(self._offer.connected(), self._transport.warm(connections))
 
     async def aclose(self) -> None:
         """Close connections; the agent can be used again."""
@@ -238,6 +255,8 @@ class Agent:
         caller = Caller(run_id, self.name, session.id if session else "", user, grants)
 
         async def answer(programs: ProgramCache, ledger: Ledger) -> Reply:
+            if options.get("trace_id") and programs.executor.asks:
+                await asyncio.to_thread(self.approvals.check_free, run_id)
             choose = partial(programs.for_prompt, prompt)
             program, conversation = session.begin(choose) if session else (choose(), self._start.branch())
             run = RunContext(ledger, emit, Deadline(self._budget, ledger.start), caller, conversation)
@@ -311,11 +330,17 @@ class Agent:
     async def _ready(self, ledger: Ledger) -> ProgramCache:
         """The programs, once all tools are known; sources that are known already connect beside the run."""
         if self._programs is None:
+            programs = await self._listed()
+            ledger.mark("connect", "tools listed")
+            return programs
+        if self._offer.sources:
+            self._offer.connect()
+        return self._programs
+
+    async def _listed(self) -> ProgramCache:
+        if self._programs is None:
             programs = self._compiled(await self._offer.listed())
             self._programs = self._programs or programs  # another run may have been first meanwhile
-            ledger.mark("connect", "tools listed")
-        elif self._offer.sources:
-            self._offer.connect()
         return self._programs
 
 
@@ -346,6 +371,5 @@ def _require(condition: bool, otherwise: str) -> None:
 
 def _require_unique(names: list[str]) -> None:
     for name in names:
-        _require(
-            names.count(name) == 1, f"There are several tools named {name}; give one another name with tool(name=...)"
-        )
+        several = f"There are several tools named {name}; give one another name, with tool(name=...)"
+        _require(names.count(name) == 1, f"{several} or MCPServer(name=...)")

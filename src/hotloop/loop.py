@@ -17,6 +17,7 @@ from hotloop.tools.calls import ReplyCalls
 from hotloop.tools.executor import Executor
 from hotloop.tools.job import RunContext
 from hotloop.tools.result import ToolResult
+from hotloop.tools.tool import canonical
 from hotloop.trace.ledger import TurnFacts
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     messages: bytes
     kept: dict[str, str]
     ids_given: int
+    turns: list[TurnFacts]
     turn: int
     reply: Reply
     ids: list[str]
@@ -83,9 +85,7 @@ async def resume(program: Program, run: RunContext, saved: Checkpoint, known: di
     failures = dict(saved.failures)
     reply = saved.reply
     run.ledger.turn = saved.turn
-    run.ledger.turns.append(
-        TurnFacts(saved.turn, finish_reason=reply.finish_reason, tools=[call.name for call in reply.calls])
-    )
+    run.ledger.turns += saved.turns
     calls = program.executor.begin(run)
     calls.complete(reply.calls, saved.ids, saved.results | known)
     stopped = await _act(program, run, reply, calls, failures)
@@ -164,16 +164,22 @@ def _remember(
 
 def _save(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, failures: _Failures) -> bytes:
     messages, kept, ids_given = run.conversation.save()
-    results, turn, counts = calls.results(), run.ledger.turn, list(failures.items())
+    results, counts = calls.results(), list(failures.items())
+    turns, turn = run.ledger.turns, run.ledger.turn
     return msgspec.json.encode(
-        Checkpoint(messages, kept, ids_given, turn, reply, calls.ids, results, counts, program.tools, run.caller)
+        Checkpoint(messages, kept, ids_given, turns, turn, reply, calls.ids, results, counts, program.tools, run.caller)
     )
+
+
+def _same(call: Call) -> str:
+    """The arguments, the same for the same call however it is written."""
+    return canonical(call.arguments) if call.whole else call.arguments
 
 
 def _stop_repeating(calls: list[Call], results: list[ToolResult], failures: _Failures) -> str:
     """Why no more calls are to be made, "" if they may; calls of one reply count once: the model could not know yet."""
     pairs = zip(calls, results, strict=True)
-    keys = [(call.name, call.arguments, result.failed) for call, result in pairs if result.failed]
+    keys = [(call.name, _same(call), result.failed) for call, result in pairs if result.failed]
     for key in dict.fromkeys(keys):
         failures[key] = failures.get(key, 0) + 1
         if failures[key] == _SAME_FAILURES:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection
 from typing import TypedDict
 
+from hotloop.errors import ConfigError
 from hotloop.tools.caller import read_grants
 
 
@@ -26,7 +27,10 @@ class RunOptions(TypedDict, total=False):
 
 
 def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:
-    """The run's id, its user and its grants. Raises ConfigError for grants that are no names."""
+    """The run's id, its user and its grants. Raises ConfigError for what is none of these."""
     run_id = options.get("trace_id") or f"req-{random.getrandbits(48):012x}"
-    grants = options.get("grants")
-    return run_id, options.get("user", ""), None if grants is None else read_grants(grants)
+    user, grants = options.get("user", ""), options.get("grants")
+    for name, text in (("trace_id", run_id), ("user", user)):
+        if not isinstance(text, str):
+            raise ConfigError(f"{name} is {text!r}; give text.")
+    return run_id, user, None if grants is None else read_grants(grants)

@@ -12,6 +12,7 @@ from hotloop.errors import ConfigError
 from hotloop.events import Event, RunFinished
 from hotloop.loop import Program
 from hotloop.outlet import streamed
+from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions
 from hotloop.tools.caller import Caller
 
@@ -43,6 +44,18 @@ class Session:
     async def stream(self, prompt: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event]:
         """Answer one prompt in this conversation, event by event; see `Agent.stream`."""
         async with self._turn, aclosing(streamed(lambda emit: self._agent._ask(prompt, options, self, emit))) as events:
+            async for event in events:
+                if isinstance(event, RunFinished):
+                    self._conversation = self._branch
+                yield event
+
+    def run_sync(self, prompt: str, **options: Unpack[RunOptions]) -> Result:
+        """`run` outside asyncio."""
+        return run_here(self.run(prompt, **options))
+
+    async def resume_stream(self, run_id: str) -> AsyncGenerator[Event]:
+        """`resume`, event by event; see `Agent.stream`."""
+        async with self._turn, aclosing(streamed(lambda emit: self._agent._resume(run_id, emit, self))) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     self._conversation = self._branch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
@@ -255,15 +255,22 @@ def result_of(content: str) -> Any:
     return "error" if "error" in value else value["number"]
 
 
-def expected(each: Made | list[Made]) -> Any:
-    """What the model must read of a call, or of a plan by step; if none waits in a circle."""
+def expected(reply: Written) -> list[Any]:
+    """What the model must read of each call, or of a plan by step; if none waits in a circle."""
+    calls = [made for each in reply for made in (each if isinstance(each, list) else [each])]
+    first, told = first_of(reply), {}
+    for place in sequence_of(first):
+        missing = any(told[other] == "error" for other in first[place])
+        told[place] = "error" if missing or calls[place].fails else calls[place].number
+    results = iter([told[place] for place in range(len(calls))])
+    return [_of_call(each, results) for each in reply]
+
+
+def _of_call(each: Made | list[Made], results: Iterator[Any]) -> Any:
     if isinstance(each, Made):
-        return "error" if each.fails else each.number
-    told: list[Any] = []
-    for made in each:
-        missing = any(told[place] == "error" for place in made.takes)
-        told.append("error" if missing or made.fails else made.number)
-    return told[0] if len(told) == 1 else {f"s{at}": result for at, result in enumerate(told)}
+        return next(results)
+    steps = [next(results) for _ in each]
+    return steps[0] if len(steps) == 1 else {f"s{at}": result for at, result in enumerate(steps)}
 
 
 def read(each: Made | list[Made], content: str) -> Any:
@@ -277,7 +284,7 @@ def check_told(scene: Scene, agent: Agent, events: list[Any]) -> None:
     contents = results_of(agent._transport.requests[-1])
     assert len(contents) == len(scene.reply)
     if sequence_of(first_of(scene.reply)):
-        assert [read(*pair) for pair in zip(scene.reply, contents, strict=True)] == list(map(expected, scene.reply))
+        assert [read(*pair) for pair in zip(scene.reply, contents, strict=True)] == expected(scene.reply)
     started = [event.call_id for event in events if isinstance(event, ToolStarted)]
     ended = [event.call_id for event in events if isinstance(event, ToolFinished)]
     assert len(set(started)) == len(started)

@@ -11,7 +11,7 @@ import yaml
 
 from hotloop.budget import Budget
 from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_text, readings, under
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, MCPSpec, OpenAPISpec, RulesSpec, ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
 from hotloop.models.target import chat_url, parse_target
@@ -24,10 +24,18 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "cache": CacheSpec,
     "budget": Budget,
 }
+_LISTS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
+    (ToolsSpec, "mcp"): MCPSpec,
+    (ToolsSpec, "openapi"): OpenAPISpec,
+}
+_MAPPINGS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {(MCPSpec, "rules"): RulesSpec}
 _DURATIONS: dict[type[msgspec.Struct], tuple[str, ...]] = {
     InferenceSpec: ("timeout",),
     ToolsSpec: ("timeout",),
     CacheSpec: ("tool_result_ttl",),
+    MCPSpec: ("timeout",),
+    OpenAPISpec: ("timeout",),
+    RulesSpec: ("timeout", "ttl"),
     Budget: Budget.__struct_fields__,
 }
 _HIDDEN = "does not fit; its value comes from the environment and is not shown"
@@ -89,6 +97,14 @@ class _Reader:
         self._require(cls, given, section.line, where)
         return self._make(cls, given, section, where) if len(self._faults) == before else None
 
+    def _sections(self, node: yaml.Node, cls: type[msgspec.Struct], line: int, where: str) -> tuple[Any, ...]:
+        """The Structs that a list of mappings declares."""
+        if not isinstance(node, yaml.SequenceNode):
+            self._faults.add(line, where, "expected a list")
+            return ()
+        items = [Entry(line_of(item), item) for item in node.value]
+        return tuple(self.section(item, cls, f"{where}[{place}]") for place, item in enumerate(items))
+
     def _require(self, cls: type[msgspec.Struct], given: dict[str, Any], line: int, where: str) -> None:
         for field in msgspec.structs.fields(cls):
             if field.required and field.name not in given:
@@ -109,6 +125,11 @@ class _Reader:
         node = entry.node
         if cls is AgentSpec and field in _SECTIONS:
             return self.section(entry, _SECTIONS[field], where)
+        if (item := _LISTS.get((cls, field))) is not None:
+            return self._sections(node, item, entry.line, where)
+        if (item := _MAPPINGS.get((cls, field))) is not None:
+            named = entries(node, where, self._faults)
+            return {name: self.section(each, item, under(where, name)) for name, each in named.items()}
         try:
             if field == "instructions":
                 return _instructions(node, self._folder)

@@ -50,7 +50,21 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"InferenceSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
-class MCPSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rules for a tool that a server lists; see `hotloop.tools.rules.ToolOptions`. Times are seconds."""
+
+    approval: Literal["never", "always"] = "never"
+    requires: tuple[Text, ...] = ()
+    secrets: tuple[Text, ...] = ()
+    timeout: Seconds | None = None
+    retry: Retries | None = None
+    ttl: Seconds | None = None
+    scope: Literal["run", "session", "user", "global"] | None = None
+    max_result: Count | None = None
+    sequential: bool = False
+
+
+class MCPSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An MCP server; see `hotloop.tools.mcp.MCPServer`. `timeout` is seconds for connecting."""
 
     name: Text
@@ -61,10 +75,11 @@ class MCPSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     trust_hints: bool = False
     read_only: tuple[Text, ...] = ()
     include: tuple[Text, ...] | None = None
+    rules: dict[str, RulesSpec] = {}
     timeout: Seconds = 30.0
 
 
-class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True):
     """An OpenAPI document; see `hotloop.tools.openapi.tools_from_openapi`. `timeout` is seconds for one call."""
 
     source: Text
@@ -187,7 +202,9 @@ def _from_servers(tools: ToolsSpec, folder: Path) -> list[Tool | ToolSource]:
     for server in tools.mcp:
         from hotloop.tools.mcp import MCPServer
 
-        found.append(MCPServer(**msgspec.structs.asdict(server)))
+        options = msgspec.structs.asdict(server)
+        options["rules"] = {name: msgspec.to_builtins(rules) for name, rules in server.rules.items()}
+        found.append(MCPServer(**options))
     return found
 
 

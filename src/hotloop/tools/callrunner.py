@@ -17,6 +17,7 @@ from hotloop.errors import AuditError, ToolError, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.limit import Limit
 from hotloop.tools import guard
+from hotloop.tools.approvals.journal import BegunBefore
 from hotloop.tools.cache import Flight, Kept, Key, ResultCache
 from hotloop.tools.cutting.cut import cut
 from hotloop.tools.cutting.rest import READ_RESULT, read_rest
@@ -117,6 +118,8 @@ class CallRunner:
         """The tool and its arguments; of a step with earlier results in their places. Raises ToolError."""
         if job.fault or job.prepared is None:
             raise ToolError(job.fault)
+        if failures := [other.name for other in job.must if other.result is not None and other.result.failed]:
+            raise ToolError(f"{job.name} was not run, because it comes after {failures[0]}, which failed.")
         if job.arguments is None and job.step is not None:  # any other call has its arguments from the start
             results = {other.step.id: self._whole(other) for other in job.needs if other.step is not None}
             job.text = fill_in(job.step, results, job.prepared.tool)
@@ -143,10 +146,11 @@ class CallRunner:
             if journal is not None and (decision is not None or not tool.read_only):
                 await journal.begin(job.call_id, job.name)
         except ToolRefused as error:
-            job.outcome = "refused"
-            self._audit(job, "refused", str(error), decision)
+            job.outcome = "unknown" if isinstance(error, BegunBefore) else "refused"
+            self._audit(job, job.outcome, str(error), decision)
             raise
-        self._audit(job, "allowed" if decision is None else "approved", "", decision)
+        reason = decision.reason if decision is not None else ""
+        self._audit(job, "allowed" if decision is None else "approved", reason, decision)
         now = self._run.ledger.clock()
         self._run.ledger.add("guard" if decision is None else "approval", job.since, now, job.lane, job.name)
         job.since = now
@@ -291,7 +295,7 @@ class CallRunner:
         """The one end of every job that has a result: in the ledger, told, and in the audit log."""
         start, now = job.started or job.since, self._run.ledger.clock()
         job.result = result
-        job.outcome = "error" if result.failed and outcome != "refused" else outcome
+        job.outcome = "error" if result.failed and outcome in ("ok", "joined", "fallback") else outcome
         self._add(kind, start, now, job)
         self._run.emit([ToolFinished(job.call_id, job.name, result.content, job.outcome, ms(now - start))])
         if self._executor.audit is not None:

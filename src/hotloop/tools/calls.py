@@ -278,6 +278,7 @@ def _order(jobs: Sequence[Job]) -> None:
             job.fault = _CIRCLE
         elif not job.early:
             job.edges = [(jobs[edge.place], edge.why) for edge in edges]
+            job.must = [jobs[edge.place] for edge in edges if edge.must]
 
 
 def _node(job: Job, needs: tuple[int, ...] = ()) -> Node:
@@ -303,15 +304,15 @@ def _result(group: _Group) -> ToolResult | None:
         return None
     results = {job.step.id: job.result for job in group.jobs if job.step is not None and job.result is not None}
     steps = [job.step for job in group.jobs if job.step is not None]
-    content = plan_result(steps, {name: (each.content, bool(each.failed)) for name, each in results.items()})
     if group.plan.fault:
-        return _faulty_plan(group.plan.fault, content if steps else "")
+        return _faulty_plan(group.plan.fault, results)
+    content = plan_result(steps, {name: (each.content, bool(each.failed)) for name, each in results.items()})
     return ToolResult(content, "; ".join(f"{name}: {each.failed}" for name, each in results.items() if each.failed))
 
 
-def _faulty_plan(fault: str, known: str) -> ToolResult:
+def _faulty_plan(fault: str, known: Mapping[str, ToolResult]) -> ToolResult:
     """What the model is told of a plan that cannot be: why, and what came of the steps that had begun."""
     if not known:
         return failed(fault)
-    told = {"error": fault, "known": value_of(known)}
+    told = {"error": fault, "known": {name: value_of(each.content) for name, each in known.items()}}
     return ToolResult(msgspec.json.encode(told).decode(), fault)

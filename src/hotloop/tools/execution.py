@@ -88,7 +88,7 @@ class Execution(msgspec.Struct, eq=False):
             if limit.cancelled:
                 raise
             return failure(tool, ToolError(f"{tool.name} was cancelled from inside."))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a tool that is a script may end itself, but not the agent
             if limit.expired and isinstance(error, TimeoutError):
                 self.late = True
                 error = ToolTimeout(f"{tool.name} did not finish within {limit.seconds:g} s.")
@@ -137,8 +137,8 @@ class Execution(msgspec.Struct, eq=False):
         def work() -> Any:
             try:
                 return context.run(function, **self.arguments)
-            except StopIteration as error:  # no future can carry it
-                raise RuntimeError(f"StopIteration: {error}") from error
+            except (StopIteration, SystemExit) as error:  # no future can carry them
+                raise RuntimeError(f"{type(error).__name__}: {error}") from error
             finally:
                 if self.afterwards is not None:
                     self.afterwards()

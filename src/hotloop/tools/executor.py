@@ -60,6 +60,7 @@ class Executor:
         self.guarded = audit is not None or any(
             tool.requires or tool.allow or tool.approval != "never" for tool in tools
         )
+        self.asks = any(tool.approval != "never" for tool in tools)
         self.reads_rest = policy.max_result is not None or any(tool.max_result is not None for tool in tools)
         self.built_in = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
         self.max_result = policy.max_result or _MOST

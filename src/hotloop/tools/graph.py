@@ -38,10 +38,11 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A call to wait for, by its place, and why: the name of a resource, or ""."""
+    """A call to wait for, by its place, and why: the name of a resource, or ""; `after` says that it `must` succeed."""
 
     place: int
     why: str = ""
+    must: bool = False
 
 
 def resources(templates: Iterable[Template], arguments: Mapping[str, Any] | None) -> tuple[Resource, ...]:
@@ -66,9 +67,13 @@ def order(nodes: Sequence[Node], begun: Collection[int] = ()) -> list[list[Edge]
     if len(sequence) < len(nodes):  # what must come first contradicts the order of writing
         sequence = _sequence(first, begun)
     for place in sequence:
-        shared = [Edge(other, why) for other in before if (why := _apart(nodes[other], nodes[place])) is not None]
-        known = {edge.place for edge in shared}
-        edges[place] = [Edge(other) for other in sorted(first[place] - known)] + shared
+        shared = [(other, why) for other in before if (why := _apart(nodes[other], nodes[place])) is not None]
+        known = {other for other, _ in shared}
+        after = nodes[place].after
+        edges[place] = [
+            Edge(other, why, must=nodes[other].tool in after)
+            for other, why in [*((other, "") for other in sorted(first[place] - known)), *shared]
+        ]
         before.append(place)
     return edges
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from typing import Any
 
 from hotloop.errors import ToolRefused
-from hotloop.tools.tool import Tool
+from hotloop.tools.tool import Allowed, Tool
 
 _log = logging.getLogger("hotloop.tools")
 
@@ -19,8 +20,8 @@ def check(tool: Tool, arguments: dict[str, Any], grants: frozenset[str]) -> None
     for name, allowed in tool.allow.items():
         value = arguments.get(name)
         for item in value if isinstance(value, list | tuple | set | frozenset) else (value,):
-            if not _passes(tool, name, allowed, item):
-                raise ToolRefused(f"{tool.name} is not allowed with this {name}. Do not try other values of it.")
+            if not _passes(tool, name, allowed, item.value if isinstance(item, Enum) else item):
+                raise ToolRefused(f"{tool.name} is not allowed with this {name}; it would have to {allowed.told}.")
 
 
 def needs_approval(tool: Tool, arguments: dict[str, Any]) -> bool:
@@ -34,9 +35,9 @@ def needs_approval(tool: Tool, arguments: dict[str, Any]) -> bool:
         return True
 
 
-def _passes(tool: Tool, name: str, allowed: Any, value: Any) -> bool:
+def _passes(tool: Tool, name: str, allowed: Allowed, value: Any) -> bool:
     try:
-        return bool(allowed(value))
+        return bool(allowed.test(value))
     except Exception as error:
         _log.warning("The allow-list of %s for %s failed, so the call is refused: %r", tool.name, name, error)
         return False

@@ -39,9 +39,10 @@ class Job(msgspec.Struct, eq=False):
     """One call of a reply, or one `step` of a plan; `text` are its arguments as the model wrote them.
 
     Before it runs, `fault` says why it never can, `needs` are the steps whose results it takes, `edges` all jobs that
-    it waits for, and why. Afterwards, when `done` is set, it has a `result`, or none because a person must decide,
-    about it (`pending`) or about a job that it waits for. `early` jobs began before the reply was complete; those that
-    `missed` were not in the cache. Times are nanoseconds: what it does now began at `since`, `saved` it did not take.
+    it waits for, and why, `must` those of them that have to succeed. Afterwards, when `done` is set, it has a `result`,
+    or none because a person must decide, about it (`pending`) or about a job that it waits for. `early` jobs began
+    before the reply was complete; those that `missed` were not in the cache. Times are nanoseconds: what it does now
+    began at `since`, `saved` it did not take.
     """
 
     call_id: str
@@ -63,6 +64,7 @@ class Job(msgspec.Struct, eq=False):
     early: bool = False
     needs: list[Job] = []
     edges: list[tuple[Job, str]] = []
+    must: list[Job] = []
     task: asyncio.Task[None] | None = None
     pending: PendingCall | None = None
     result: ToolResult | None = None

@@ -30,7 +30,7 @@ def failed(reason: str, retryable: bool = False) -> ToolResult:
     return ToolResult(msgspec.json.encode({"error": reason}).decode(), reason, retryable)
 
 
-def failure(tool: Tool, error: Exception) -> ToolResult:
+def failure(tool: Tool, error: Exception | SystemExit) -> ToolResult:
     """What the model is told of a tool's failure; one that the tool did not foresee is logged too."""
     words = words_of(error)
     if isinstance(error, ToolError):

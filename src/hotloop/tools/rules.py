@@ -77,7 +77,7 @@ class ToolOptions(TypedDict, total=False):
     writes: Sequence[str]
     invalidates: Sequence[str]
     requires: Collection[str]
-    allow: dict[str, Collection[Any] | re.Pattern[str] | Allowed]
+    allow: Mapping[str, Collection[Any] | re.Pattern[str] | Callable[[Any], bool]]
     approval: Approval
     secrets: Collection[str]
     sandbox: Literal["process"] | SandboxLimits | None
@@ -106,7 +106,9 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
     if not isinstance(allow, Mapping):
         raise ToolDefinitionError(f"allow={allow!r}; give a dict from parameters to what they may be")
     _parameters("allow", allow, parameters)
-    given["allow"] = {parameter: _allowed(parameter, rule) for parameter, rule in allow.items()}
+    given["allow"] = {
+        parameter: _allowed(parameter, rule, schema["properties"][parameter]) for parameter, rule in allow.items()
+    }
     given["sandbox"] = _sandbox(given.get("sandbox"))
     _check_stand_in(given, parameters)
     return given
@@ -174,17 +176,21 @@ def _parameters(option: str, names: Any, parameters: list[str]) -> list[str]:
     return list(names)
 
 
-def _allowed(parameter: str, rule: Any) -> Callable[[Any], bool]:
+def _allowed(parameter: str, rule: Any, schema: Any) -> Allowed:
     """The test that a value of this parameter must pass."""
     if isinstance(rule, re.Pattern):
-        return lambda value: isinstance(value, str) and rule.fullmatch(value) is not None
+        if isinstance(schema, dict) and schema.get("type") in ("integer", "number", "boolean"):
+            raise ToolDefinitionError(f"allow: {parameter!r} is no text, so no pattern matches it; give a function")
+        return Allowed(lambda value: isinstance(value, str) and rule.fullmatch(value) is not None, "fit its pattern")
     if _is_test(rule):
-        return rule  # type: ignore[no-any-return]
-    if isinstance(rule, str) or not isinstance(rule, Collection) or not rule:
+        return Allowed(rule, "be another")
+    if isinstance(rule, str) or not isinstance(rule, Collection):
         raise ToolDefinitionError(
             f"allow: {parameter!r} is given {rule!r}; give a tuple of values, a compiled pattern or a function"
         )
-    return lambda value: value in rule
+    if not rule:
+        raise ToolDefinitionError(f"allow: {parameter!r} is allowed no value at all; leave the tool out instead")
+    return Allowed(lambda value: value in rule, f"be one of {', '.join(map(str, rule))}")
 
 
 def _sandbox(limits: object) -> SandboxLimits | None:

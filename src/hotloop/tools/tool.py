@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -15,10 +15,16 @@ if TYPE_CHECKING:
     from hotloop.tools.sandbox.wire import SandboxLimits
 
 Scope = Literal["run", "session", "user", "global"]
-Allowed = Callable[[Any], bool]
 Approval = Literal["never", "always"] | Callable[[dict[str, Any]], bool]
 TELL_MODEL = msgspec.UNSET
 """The default of `on_timeout`: the model is told that the tool did not finish."""
+
+
+class Allowed(NamedTuple):
+    """The test that a value of a parameter must pass, and what the model is told of it."""
+
+    test: Callable[[Any], bool]
+    told: str
 
 
 class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):

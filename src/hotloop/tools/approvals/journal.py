@@ -15,7 +15,11 @@ from hotloop.tools.result import ToolResult
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import ApprovalStore, Decision, PausedRun, PendingCall
 
-_UNKNOWN = "{} was begun before, in a process that ended, and whether it took effect is not known. It is not run again."
+_UNKNOWN = "{} was begun before and did not end, so whether it took effect is not known. It is not run again."
+
+
+class BegunBefore(ToolRefused):
+    """The call was begun, and what came of it is not known."""
 
 
 @asynccontextmanager
@@ -48,14 +52,14 @@ class RunJournal:
         return asked.decision if asked is not None and asked.call.digest == call.digest else None
 
     async def begin(self, call_id: str, name: str) -> None:
-        """Note that a call with effects, or an approved one, begins. Raises ToolRefused if it had begun before."""
+        """Note that a call with effects, or an approved one, begins. Raises BegunBefore if it had before."""
         asked = self._asked.get(call_id)
         if asked is None:
             first = await asyncio.to_thread(self._store.begin, self._run_id, call_id)
         else:
             first = await asyncio.to_thread(self._store.claim, self._run_id, call_id, asked.call.digest)
         if not first:
-            raise ToolRefused(_UNKNOWN.format(name))
+            raise BegunBefore(_UNKNOWN.format(name))
 
     async def record(self, call_id: str, result: ToolResult) -> None:
         """Keep the result of a call, even if the run is cancelled meanwhile: what has run must not run again."""

@@ -101,6 +101,10 @@ class PausedRun(msgspec.Struct, frozen=True):
     state: bytes
     calls: list[DecidedCall]
 
+    def __repr__(self) -> str:
+        calls = ", ".join(decided.call.name for decided in self.calls)
+        return f"<PausedRun {self.run_id} of {self.agent!r}, waits for {calls or 'nobody'}>"  # its state is private
+
 
 def digest_of(run_id: str, call_id: str, name: str, arguments: str) -> str:
     """What an approval is bound to: a SHA-256, as hex, of exactly this call of this run with these arguments."""
@@ -134,12 +138,17 @@ class ApprovalStore:
         if len({call.call_id for call in calls}) < len(calls):
             raise ConfigError(f"Run {run_id} cannot wait for two calls with the same id; give each its own")
         with self._transaction() as db:
-            if first and db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
-                raise ConfigError(f"A run {run_id} waits already; resume it, or give this one another trace_id")
+            if first:
+                _check_free(db, run_id)
             db.execute(_PAUSE, (run_id, agent, time.time(), state))
             db.execute("DELETE FROM calls WHERE run_id = ?", (run_id,))
             rows = [(run_id, *msgspec.structs.astuple(call)) for call in calls]
             db.executemany("INSERT INTO calls VALUES (?, ?, ?, ?, ?)", rows)
+
+    def check_free(self, run_id: str) -> None:
+        """Raise ConfigError if a run with this id waits already."""
+        with self._transaction() as db:
+            _check_free(db, run_id)
 
     def load(self, run_id: str) -> PausedRun:
         """The run as it was paused, with what was decided since."""
@@ -155,9 +164,11 @@ class ApprovalStore:
     def decide(self, run_id: str, call_id: str, digest: str, approved: bool, by: str = "", reason: str = "") -> None:
         """Keep what a person said about a call; saying the same again changes nothing.
 
-        Raises ConfigError when `digest` is not the call's, so that the person has seen other arguments, when the
-        opposite was decided before, and when the call has been run.
+        Raises ConfigError when `approved` is neither True nor False, when `digest` is not the call's, so that the
+        person has seen other arguments, when the opposite was decided before, and when the call has been run.
         """
+        if not isinstance(approved, bool):  # "no" would count as true
+            raise ConfigError(f"approved is {approved!r}; give True or False.")
         with self._transaction(run_id) as db:
             decided = _decided_call(db, run_id, call_id)
             if decided.call.digest != digest:
@@ -267,6 +278,11 @@ class ApprovalStore:
     def _require(self, db: sqlite3.Connection, run_id: str) -> None:
         if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
             raise ConfigError(f"No run {run_id!r} waits in {self.path}: it has ended, was given up, or never paused")
+
+
+def _check_free(db: sqlite3.Connection, run_id: str) -> None:
+    if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
+        raise ConfigError(f"A run {run_id} waits already; resume it, or give this one another trace_id.")
 
 
 def _create(path: Path) -> None:

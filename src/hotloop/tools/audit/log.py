@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import threading
 import weakref
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from hotloop.errors import AuditError
 from hotloop.tools.audit.masking import masked, masked_text
@@ -31,6 +34,8 @@ from hotloop.tools.audit.records import (
 )
 from hotloop.tools.caller import Caller
 
+_MOST_ARGUMENTS = 256 * 1024  # bytes
+
 
 class _Files(NamedTuple):
     """Descriptors of the open log and of its head file, and which file the log is."""
@@ -38,6 +43,14 @@ class _Files(NamedTuple):
     log: int
     head: int
     identity: tuple[int, int]
+
+
+def _bounded(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that fit into a record, whatever a model writes."""
+    text = msgspec.json.encode(arguments)
+    if len(text) <= _MOST_ARGUMENTS:
+        return arguments
+    return {"…": f"{len(text):,} bytes of arguments", "sha256": hashlib.sha256(text).hexdigest()}
 
 
 class AuditLog:
@@ -75,9 +88,10 @@ class AuditLog:
     ) -> None:
         """Record, before a call runs, what was decided about it ("allowed", "refused" ...), and by which person.
 
-        The arguments are masked: the ones named in `secrets`, and whatever else looks secret.
+        The arguments are masked: the ones named in `secrets`, and whatever else looks secret. Of more than 256 KiB of
+        them the record has the SHA-256 instead.
         """
-        shown, why = masked(arguments, secrets), masked_text(reason)
+        shown, why = _bounded(masked(arguments, secrets)), masked_text(reason)
         self._append(
             caller,
             DecisionRecord(call_id=call_id, tool=tool, arguments=shown, decision=decision, reason=why, by=by),

@@ -87,6 +87,8 @@ def _references(value: Any, depth: int) -> Iterator[str]:
         raise ArgumentsError("the arguments are nested too deeply")
     if is_reference(value):
         yield value["$ref"]
+    elif isinstance(value, dict) and "$ref" in value:
+        raise ArgumentsError('a reference is an object with nothing but the text "$ref"')
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _references(item, depth + 1)

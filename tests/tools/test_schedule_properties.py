@@ -255,14 +255,23 @@ def result_of(content: str) -> Any:
     return "error" if "error" in value else value["number"]
 
 
+def outcomes(reply: Written) -> tuple[dict[int, Any], set[int]]:
+    """What comes of each place, and which are not run because something that comes first fails."""
+    calls = [made for each in reply for made in (each if isinstance(each, list) else [each])]
+    first = first_of(reply)
+    told: dict[int, Any] = {}
+    skipped = set()
+    for place in sequence_of(first):
+        if any(told[other] == "error" for other in first[place]):
+            skipped.add(place)
+        told[place] = "error" if place in skipped or calls[place].fails else calls[place].number
+    return told, skipped
+
+
 def expected(reply: Written) -> list[Any]:
     """What the model must read of each call, or of a plan by step; if none waits in a circle."""
-    calls = [made for each in reply for made in (each if isinstance(each, list) else [each])]
-    first, told = first_of(reply), {}
-    for place in sequence_of(first):
-        missing = any(told[other] == "error" for other in first[place])
-        told[place] = "error" if missing or calls[place].fails else calls[place].number
-    results = iter([told[place] for place in range(len(calls))])
+    told, _ = outcomes(reply)
+    results = iter([told[place] for place in range(len(told))])
     return [_of_call(each, results) for each in reply]
 
 
@@ -336,6 +345,7 @@ def exactly(scene: Scene) -> float | None:
     calls, first = scene.calls, first_of(scene.reply)
     if len(set(calls)) < len(calls) or scene.places < len(calls) or not is_forward(first):
         return None
+    _, skipped = outcomes(scene.reply)
     ends: list[float] = []
     early: list[bool] = []
     for place, made in enumerate(calls):
@@ -344,7 +354,8 @@ def exactly(scene: Scene) -> float | None:
         early.append(eager and all(early[other] for other in met))
         sealed = scene.comes(head(place + 1, calls[place + 1].kind.name)) if place + 1 < len(calls) else scene.ends
         begins = sealed if early[place] else scene.ends
-        ends.append(max([begins, *[ends[other] for other in (*met, *first[place])]]) + made.ms)
+        works = 0 if place in skipped else made.ms
+        ends.append(max([begins, *[ends[other] for other in (*met, *first[place])]]) + works)
     return max(ends)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hotloop.budget import Deadline
 from hotloop.errors import AuditError, ToolError, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.limit import Limit
@@ -62,8 +63,10 @@ class CallRunner:
             if job.prepared is None and job.name == READ_RESULT and not job.fault:
                 self._end(job, read_rest(self._run.conversation, job.text, self._executor.max_result), "cache", "ok")
                 return
+            prepared, arguments = job.prepared, job.arguments
             try:
-                prepared, arguments = self._bound(job)
+                if prepared is None or arguments is None or job.must:
+                    prepared, arguments = self._bound(job)
                 guarded = self._executor.guarded or self._run.journal is not None
                 if guarded and not await self._guard(job, prepared.tool, arguments):
                     return
@@ -80,7 +83,9 @@ class CallRunner:
             self._left = 1  # nobody waits for the others any more
             raise
         finally:
-            job.done.set()
+            job.over = True
+            if job.done is not None:
+                job.done.set()
             self._left -= 1
             if not self._left and self._over is not None and not self._over.done():
                 self._over.set_result(None)
@@ -90,7 +95,7 @@ class CallRunner:
 
         A job tells so itself: to wait for its task would take one more turn of the event loop.
         """
-        self._left = sum(not job.done.is_set() for job in jobs)
+        self._left = len([job for job in jobs if not job.over])
         if self._left:
             self._over = asyncio.get_running_loop().create_future()
             await self._over
@@ -110,7 +115,7 @@ class CallRunner:
             names = (f"{other.name} ({why})" if why else other.name for other, why in first)
             job.waited_for = ", ".join(dict.fromkeys(names))
             for other, _ in first:
-                await other.done.wait()
+                await other.ended()
             self._waited(job, f"for {job.waited_for}")
         return all(other.result is not None for other, _ in job.edges)
 
@@ -177,13 +182,13 @@ class CallRunner:
                 await self._take_over(job, found)
             else:
                 job.missed = bool(prepared.ttl)
-                await self._work(job, prepared, arguments, (cache, key))
+                await self._lead(job, prepared, arguments, cache, key)
             return
         if prepared.tool.read_only:
             behind = frozenset(other.call_id for other, _ in job.edges)
             first = self._firsts.setdefault((job.name, arguments_key(arguments), behind), job)
             if first is not job:
-                await first.done.wait()
+                await first.ended()
                 await self._join(job, self._whole(first), first.started)
                 return
         await self._work(job, prepared, arguments)
@@ -213,58 +218,66 @@ class CallRunner:
         except TimeoutError:
             return failed(f"{job.name} did not finish within {left / NS_PER_S:g} s.", retryable=True)
 
-    async def _work(
-        self,
-        job: Job,
-        prepared: PreparedTool,
-        arguments: dict[str, Any],
-        sharing: tuple[ResultCache, Key] | None = None,
-    ) -> None:
-        """Run the tool once there is a free place for it; `sharing` with whoever asks for the same meanwhile."""
-        found = None
+    async def _work(self, job: Job, prepared: PreparedTool, arguments: dict[str, Any]) -> None:
+        """Run the tool once there is a free place for it."""
         if not self._places.take():
-            await self._places.wait()
-            self._waited(job, "for a free place")
-            found = _find(*sharing) if sharing is not None else None
+            await self._place(job)
         try:
-            if found is None:
-                await self._execute(job, prepared, arguments, sharing)
+            execution = self._start(job, prepared, arguments, self._run.deadline)
+            if execution is None:
+                return
+            if prepared.invalidates:
+                result = await self._write(execution, prepared.tool, arguments)
+            else:
+                result = await (execution.attempt() if prepared.once else execution.run())
+            if len(result.content) > prepared.max_result:
+                result = await self._cut(job, result)
+            self._end(job, result, "tool", "fallback" if result.fallback else "ok")
         except BaseException:
-            if job.result is None:
-                self._stopped(job)
+            self._stopped(job)
             raise
         finally:
             self._places.give()
-        if found is not None:
-            await self._take_over(job, found)
 
-    async def _execute(
-        self,
-        job: Job,
-        prepared: PreparedTool,
-        arguments: dict[str, Any],
-        sharing: tuple[ResultCache, Key] | None,
+    async def _lead(
+        self, job: Job, prepared: PreparedTool, arguments: dict[str, Any], cache: ResultCache, key: Key
     ) -> None:
-        run, tool = self._run, prepared.tool
+        """Run the tool once there is a free place for it, for whoever asks for the same meanwhile."""
+        if not self._places.take():
+            await self._place(job)
+            if (found := _find(cache, key)) is not None:
+                self._places.give()
+                return await self._take_over(job, found)
+        try:
+            execution = self._start(job, prepared, arguments, FOREVER)
+            if execution is None:
+                return None
+            reads = tuple(each.text for each in resources(prepared.tool.reads, arguments))
+            result = await self._ride(job, cache.fly(key, execution.run(), prepared.ttl, reads))
+            self._end(job, await self._cut(job, result), "tool", "fallback" if result.fallback else "ok")
+        except BaseException:
+            self._stopped(job)
+            raise
+        finally:
+            self._places.give()
+        return None
+
+    async def _place(self, job: Job) -> None:
+        await self._places.wait()
+        self._waited(job, "for a free place")
+
+    def _start(
+        self, job: Job, prepared: PreparedTool, arguments: dict[str, Any], deadline: Deadline
+    ) -> Execution | None:
+        """Tell that the tool starts; None if there is no time left for it."""
+        run = self._run
         job.started = start = run.ledger.clock()
         run.ledger.add("overhead", job.since, start, job.lane)
         if run.deadline.answer_now(start):
             self._end(job, failed(f"{job.name} was not started: there is only time left to answer."), "guard", "error")
-            return
-        run.emit([ToolStarted(job.call_id, job.name, job.text, tool.status_text(arguments))])
-        deadline = run.deadline if sharing is None else FOREVER
-        execution = Execution(prepared, arguments, run.caller.run, job.call_id, run.ledger.clock, run.emit, deadline)
-        if sharing is not None:
-            cache, key = sharing
-            reads = tuple(each.text for each in resources(tool.reads, arguments))
-            result = await self._ride(job, cache.fly(key, execution.run(), prepared.ttl, reads))
-        elif prepared.invalidates:
-            result = await self._write(execution, tool, arguments)
-        else:
-            result = await execution.run()
-        if len(result.content) > prepared.max_result:
-            result = await self._cut(job, result)
-        self._end(job, result, "tool", "fallback" if result.fallback else "ok")
+            return None
+        run.emit([ToolStarted(job.call_id, job.name, job.text, prepared.tool.status_text(arguments))])
+        return Execution(prepared, arguments, run.caller.run, job.call_id, run.ledger.clock, run.emit, deadline)
 
     async def _write(self, execution: Execution, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that makes stale what others have read, at whatever moment, and however it ends."""
@@ -282,6 +295,8 @@ class CallRunner:
 
     def _stopped(self, job: Job) -> None:
         """A tool at work was stopped, with its run or with a reply that turned out unsafe."""
+        if job.result is not None:
+            return
         start, now = job.started or job.since, self._run.ledger.clock()
         job.outcome = "discarded" if job.early else "cancelled"
         self._add("tool", start, now, job)

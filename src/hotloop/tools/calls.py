@@ -30,7 +30,7 @@ _BURST = NS_PER_MS
 _CIRCLE = "It was not run: it would have to come after a call that takes its result. Make these calls one by one."
 
 
-class _Group(msgspec.Struct, eq=False):
+class _Group(msgspec.Struct, eq=False, gc=False):
     """One call of the reply: its job, or the jobs of a `plan`."""
 
     call_id: str
@@ -66,6 +66,9 @@ class ReplyCalls(msgspec.Struct, eq=False):
         Called where the reply arrives, so it must not block. Calls are heard in order; one that is sealed before an
         earlier one is, and all after it, wait for the end of the reply.
         """
+        plan = calls.writing(PLAN) if self.executor.policy.plan else None
+        if self.heard_at and len(calls.sealed) == self.sealed and plan is None:
+            return  # another fragment of a call that is not complete
         self.since = self.context.ledger.clock()
         self.heard_at = self.heard_at or self.since
         for call in calls.sealed[self.sealed :]:
@@ -77,8 +80,8 @@ class ReplyCalls(msgspec.Struct, eq=False):
             else:
                 self.heard_groups.append(self._open(call))
                 self._begin_early(self.heard_groups[-1].jobs)
-        if self.executor.policy.plan and (writing := calls.writing(PLAN)) is not None:
-            self._scan(*writing)
+        if plan is not None:
+            self._scan(*plan)
 
     async def discard(self) -> None:
         """The reply is not to be trusted: stop what began early, and forget it."""
@@ -248,8 +251,9 @@ class ReplyCalls(msgspec.Struct, eq=False):
             await self.runner.take(todo[0])
             return
         self.runner.several |= len({job.name for job in jobs}) < len(jobs)
+        create_task, take = asyncio.get_running_loop().create_task, self.runner.take
         for job in todo:
-            job.task = asyncio.create_task(self.runner.take(job))
+            job.task = create_task(take(job))
         tasks = [job.task for job in jobs if job.task is not None]
         try:
             await self.runner.all_taken([job for job in jobs if job.task is not None])

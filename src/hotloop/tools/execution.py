@@ -27,7 +27,8 @@ FOREVER = Deadline(None, 0)
 class PreparedTool(NamedTuple):
     """A tool with the policy that holds for it; times in seconds.
 
-    It `shares` if its results are kept or identical calls at the same time joined; it `invalidates` what others read.
+    It runs `once` if it is tried once and nothing stands in for it. It `shares` if its results are kept or identical
+    calls at the same time joined; it `invalidates` what others read.
     """
 
     tool: Tool
@@ -35,13 +36,14 @@ class PreparedTool(NamedTuple):
     retries: int
     ttl: float | None
     max_result: int
+    once: bool
     shares: bool
     invalidates: bool
     threads: int
     stand_in: PreparedTool | None
 
 
-class Execution(msgspec.Struct, eq=False):
+class Execution(msgspec.Struct, eq=False, gc=False):
     """A call of a tool that may run now. `deadline` is the run's; a shared execution belongs to no single run.
 
     `afterwards` is called when the function of a plain tool has ended, which may be long after its time was over.

@@ -16,7 +16,7 @@ from hotloop.tools.execution import PreparedTool
 from hotloop.tools.graph import check_acyclic
 from hotloop.tools.job import RunContext
 from hotloop.tools.plan.plan import PLAN, plan_definition
-from hotloop.tools.tool import Tool, arguments_key
+from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -104,12 +104,14 @@ def _prepare(tool: Tool, policy: Policy) -> PreparedTool:
     """Only read-only and idempotent tools may run twice, and only results of read-only ones are kept."""
     retries = tool.retry if tool.retry is not None else policy.retry
     ttl = (policy.ttl if tool.ttl is None else tool.ttl) if tool.read_only else None
+    retries = retries if tool.read_only or tool.idempotent else 0
     return PreparedTool(
         tool,
         timeout=policy.timeout if tool.timeout is None else tool.timeout,
-        retries=retries if tool.read_only or tool.idempotent else 0,
+        retries=retries,
         ttl=ttl,
         max_result=tool.max_result or policy.max_result or _MOST,
+        once=not retries and tool.on_timeout is TELL_MODEL,
         shares=bool(ttl) or (tool.scope or "run") != "run",
         invalidates=bool(tool.writes or tool.invalidates),
         threads=policy.max_parallel,

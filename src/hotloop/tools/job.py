@@ -39,7 +39,7 @@ class Job(msgspec.Struct, eq=False):
     """One call of a reply, or one `step` of a plan; `text` are its arguments as the model wrote them.
 
     Before it runs, `fault` says why it never can, `needs` are the steps whose results it takes, `edges` all jobs that
-    it waits for, and why, `must` those of them that have to succeed. Afterwards, when `done` is set, it has a `result`,
+    it waits for, and why, `must` those of them that have to succeed. When it is `over`, it has a `result`,
     or none because a person must decide, about it (`pending`) or about a job that it waits for. `early` jobs began
     before the reply was complete; those that `missed` were not in the cache. Times are nanoseconds: what it does now
     began at `since`, `saved` it did not take.
@@ -51,7 +51,6 @@ class Job(msgspec.Struct, eq=False):
     prepared: PreparedTool | None
     lane: int
     since: int
-    done: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     started: int = 0
     saved: int = 0
     waited: int = 0
@@ -68,3 +67,11 @@ class Job(msgspec.Struct, eq=False):
     task: asyncio.Task[None] | None = None
     pending: PendingCall | None = None
     result: ToolResult | None = None
+    over: bool = False
+    done: asyncio.Event | None = None  # made for whoever waits first
+
+    async def ended(self) -> None:
+        """Wait until it is over."""
+        if not self.over:
+            self.done = self.done or asyncio.Event()
+            await self.done.wait()

@@ -65,7 +65,7 @@ class CallRunner:
                 return
             prepared, arguments = job.prepared, job.arguments
             try:
-                if prepared is None or arguments is None or job.must:
+                if job.fault or prepared is None or arguments is None or job.must:
                     prepared, arguments = self._bound(job)
                 guarded = self._executor.guarded or self._run.journal is not None
                 if guarded and not await self._guard(job, prepared.tool, arguments):

@@ -46,6 +46,10 @@ async def eventually(holds: Callable[[], Awaitable[bool] | bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
 def open_files() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
@@ -155,10 +159,21 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_too(shop):
 
 
 async def test_tools_that_come_later_are_noticed(shop, caplog):
-    caplog.set_level(logging.INFO, "hotloop.tools.mcp")
     await (await by_name(shop))["extend"]()
     await eventually(lambda: "shop_later" in [tool.name for tool in shop.known() or []])
-    assert "The MCP server shop offers other tools than before: new later." in caplog.messages
+    assert "The MCP server shop offers other tools than before: new later." in warnings(caplog)
+
+
+async def test_a_server_that_offers_other_tools_is_worth_a_warning(cache, caplog):
+    await offered("a", "b", {"name": "c", "description": "See"})
+    (file,) = cache.iterdir()
+    before = json.loads(file.read_text())
+    before["tools"][1:] = [{"name": "c", "description": "Look", "inputSchema": {}}, {"name": "d", "inputSchema": {}}]
+    file.write_text(json.dumps(before))
+    await offered("a", "b", {"name": "c", "description": "See"})
+    assert warnings(caplog) == [
+        "The MCP server raw offers other tools than before: new b; gone d; changed c (description, schema)."
+    ]
 
 
 async def test_it_is_listed_once_and_known_from_then_on(cache, caplog):
@@ -176,8 +191,11 @@ async def test_it_is_listed_once_and_known_from_then_on(cache, caplog):
     file.write_text('{"tools": [{"na')
     assert MCPServer(command, name="raw").known() is None
     assert "will be written anew" in caplog.text
+    caplog.clear()
     async with MCPServer(command, name="raw") as again:
+        assert again.known() is None
         await again.tools()
+    assert caplog.text.count("will be written anew") == 1
     assert [tool.name for tool in MCPServer(command, name="raw").known()] == ["raw_a", "raw_b", "raw_c"]
 
 
@@ -218,12 +236,16 @@ async def offered(*tools: dict[str, Any] | str, name: str = "raw", **options: An
 
 async def test_names_are_made_fit_for_services():
     long = "a" * 64
-    tools = await offered("admin.users/list", "查询", long, long + "b")
-    assert [tool.name for tool in tools] == [
-        "raw_" + "a" * 51 + "_48f35d9b",
-        "raw_" + "a" * 51 + "_fb414fa0",
-        "raw_admin_users_list",
-        "raw___",
+    tools = await offered(
+        "admin.users/list", long, long + "b", "查询", {"name": "退款", "description": "Give money back."}, "查询_order"
+    )
+    assert [(tool.name, json.loads(tool.definition)["function"].get("description")) for tool in tools] == [
+        ("raw_" + "a" * 51 + "_48f35d9b", None),
+        ("raw_" + "a" * 51 + "_fb414fa0", None),
+        ("raw_admin_users_list", None),
+        ("raw_5c7d0de6", "查询"),
+        ("raw_order_3bf6c607", "查询_order"),
+        ("raw_a3ebcb89", "退款: Give money back."),
     ]
 
 
@@ -257,6 +279,14 @@ async def test_some_tools_with_rules():
     ]
 
 
+async def test_a_rule_may_give_another_name_and_description():
+    renamed = {"name": "pay_back", "description": "Give money back."}
+    (tool,) = await offered("退款", rules={"退款": renamed}, include=["退款"])
+    assert json.loads(tool.definition)["function"].items() >= renamed.items()
+    first, second = await offered("a.b", "a/b", rules={"a/b": {"name": "raw_other"}})
+    assert (first.name, second.name) == ("raw_a_b", "raw_other")
+
+
 def odd(key: str, value: str) -> dict[str, Any]:
     """A tool with this in the schema of its parameter."""
     return {"name": "a", "inputSchema": {"type": "object", "properties": {"it": {key: value}}}}
@@ -265,10 +295,12 @@ def odd(key: str, value: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tools", "options", "words"),
     [
-        (["a.b", "a/b"], {}, "a.b and a/b, which would both be called raw_a_b; take one of them with include="),
+        (["a.b", "a/b"], {}, "a.b and a/b, which would both be called raw_a_b; take one of them with include=, or"),
         (["ab"], {"include": ["abc"]}, "include names abc, which it does not offer; it offers ab"),
         (["a"], {"rules": {"b": {}}}, "rules names b"),
         (["a"], {"rules": {"a": {"ttl": 5}}}, "tool raw_a: ttl keeps results"),
+        (["a"], {"rules": {"a": {"name": "店"}}}, "'店' is no name that services accept; give name="),
+        (["a"], {"rules": {"a": {"description": 5}}}, "The MCP server raw: description=5; give text"),
         ([odd("pattern", "(")], {}, "tool raw_a: its schema is no JSON Schema"),
         ([odd("$ref", "http://127.0.0.1:9/x")], {}, "Retrieval is disabled"),
     ],
@@ -373,7 +405,11 @@ async def test_a_result_that_is_an_error(result, words):
         ([__file__], "cannot be started: Permission denied"),
         (
             python("raise SystemExit('Error: no paper\\nbye')"),
-            "ended before it had answered. It wrote: Error: no paper",
+            "ended before it had answered. It wrote: Error: no paper | bye",
+        ),
+        (
+            python("raise SystemExit('Error: no paper\\n' + '\\n'.join('abcd'))"),
+            "It wrote: Error: no paper | b | c | d",
         ),
         (python("import sys; print('the key is hunter2', file=sys.stderr)"), "It wrote: the key is ***"),
         (python("import sys; sys.stdin.read()"), "did not answer within 0.3 s. Is it an MCP server?"),
@@ -484,6 +520,18 @@ async def test_nobody_at_the_url():
     server = MCPServer(url="http://127.0.0.1:9/mcp", name="bad")
     with pytest.raises(ToolUnavailable, match=r"cannot be reached: .*Is it running, and is url= right\?"):
         await server.tools()
+    await server.aclose()
+
+
+async def test_a_call_of_a_server_that_is_gone_was_not_sent():
+    with serving(make().streamable_http_app()) as url:
+        server = MCPServer(url=url, name="shop")
+        tools = await by_name(server)
+    for _ in range(2):
+        with pytest.raises(ToolUnavailable) as error:
+            await tools["process"]()
+        assert str(error.value).startswith(f"The MCP server shop ({url}) cannot be reached: ")
+        assert error.value.retryable
     await server.aclose()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Unpack
 
@@ -13,6 +15,11 @@ from hotloop.tools.minimal import Schema, minimal
 from hotloop.tools.paths import write_path
 from hotloop.tools.rules import ToolOptions
 from hotloop.tools.tool import Tool
+
+LONGEST_NAME = 64  # characters of a name that services take
+
+_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGITS = 8
 
 
 def foreign_tool(
@@ -35,6 +42,29 @@ def foreign_tool(
     except ToolDefinitionError as error:
         raise ToolDefinitionError(f"tool {name}: {error}") from error.__cause__
     return tool
+
+
+def plain_name(name: str) -> str:
+    """The name with `_` for the characters that services refuse."""
+    return _REFUSED.sub("_", name)
+
+
+def is_readable(name: str) -> bool:
+    """Whether something of its meaning is left in `plain_name`, and nothing lost: 查询_x would become __x."""
+    meaning = [char for char in name if char.isalnum()]
+    return bool(meaning) and all(map(str.isascii, meaning))
+
+
+def with_hash(plain: str, whole: str) -> str:
+    """The plain name, cut if need be, with a hash of the `whole` name that tells it from others that look the same."""
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]
+    kept = re.sub("_{2,}", "_", plain)[: LONGEST_NAME - _DIGITS - 1].strip("_")
+    return f"{kept}_{digest}"
+
+
+def naming(name: str, description: str) -> str:
+    """The description, beginning with the name that the tool has where it comes from."""
+    return description if description.startswith(name) else f"{name}: {description}".removesuffix(": ")
 
 
 def _decoder(name: str, schema: Schema) -> Callable[[str | bytes], dict[str, Any]]:

@@ -95,7 +95,7 @@ class Connection:
         try:
             result = await self._answered(client.call_tool(tool, arguments, progress_callback=_teller(), meta=_meta()))
         except MCPError as error:
-            raise await self._failure(error, here.status) from error
+            raise await self._failure(error, here) from error
         except (RuntimeError, ValidationError) as error:
             raise ToolError(faults.unusable(self._endpoint, tool, error)) from error
         finally:
@@ -151,6 +151,7 @@ class Connection:
 
     def _give_up(self) -> None:
         self.end(faults.silent(self._endpoint, str(self._tail)))
+        self._tail.hang_up()  # nor would it answer a polite request to end
 
     def _connecting(self) -> Client:
         endpoint = self._endpoint
@@ -207,15 +208,17 @@ class Connection:
         if not self._listed.done():
             self._listed.set_result(fault)
 
-    async def _failure(self, error: MCPError, status: int) -> ToolError:
+    async def _failure(self, error: MCPError, here: Answer) -> ToolError:
         """What a failed call means for whoever made it."""
-        if status == 404:
-            self._why = faults.refused(self._endpoint, status)  # not its end: other calls may be answered yet
+        if here.status == 404:
+            self._why = faults.refused(self._endpoint, here.status)  # not its end: other calls may be answered yet
             return NotKnown(self._why)
-        if status:
-            return ToolUnavailable(faults.refused(self._endpoint, status))
+        if here.status:
+            return ToolUnavailable(faults.refused(self._endpoint, here.status))
         if error.code == types.CONNECTION_CLOSED:
             await asyncio.wait([self._task], timeout=_LAST_WORDS)
+            if self._endpoint.url and not here.sent:
+                return ToolUnavailable(self._why or faults.unreachable(self._endpoint, error, 0, ""))
             return ToolUnavailable(faults.lost(self._endpoint, self._why or error.message))
         return ToolError(faults.rejected(self._endpoint, error.message))
 

@@ -11,6 +11,7 @@ from hotloop.tools.mcp.endpoint import Endpoint
 from hotloop.words import short
 
 _LONGEST = 300  # characters of what somebody else said
+_LINES = 3  # of the last that a process wrote
 
 
 def unreachable(endpoint: Endpoint, error: Exception, status: int, said: str) -> str:
@@ -103,11 +104,12 @@ def _cause(error: Exception) -> Exception:
 
 
 def _last_words(endpoint: Endpoint, said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    """The last lines that it wrote, and before them the last one about an error, if that came earlier."""
+    lines = [_short(endpoint, line.strip()) for line in said.splitlines() if line.strip()]
     if not lines:
         return ""
-    telling = (line for line in reversed(lines) if "error" in line.lower())
-    return f" It wrote: {_short(endpoint, next(telling, lines[-1]))}"
+    telling = [line for line in lines[:-_LINES] if "error" in line.lower()]
+    return f" It wrote: {' | '.join(telling[-1:] + lines[-_LINES:])}"
 
 
 def _short(endpoint: Endpoint, text: str) -> str:

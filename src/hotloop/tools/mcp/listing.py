@@ -72,6 +72,7 @@ class ListingCache:
         self._name = endpoint.name
         self._path = _folder() / f"{endpoint.key}.json"
         self._listing: Listing | None = None
+        self._complained = False
 
     def get(self) -> Listing | None:
         """The last listing; None if there never was one that can be read."""
@@ -86,7 +87,7 @@ class ListingCache:
             return
         self._listing = listing
         if before is not None:
-            _log.info("The MCP server %s offers other tools than before: %s.", self._name, _changes(before, listing))
+            _log.warning("The MCP server %s offers other tools than before: %s.", self._name, _changes(before, listing))
         try:
             await asyncio.to_thread(self._write, listing)
         except OSError as error:
@@ -98,7 +99,9 @@ class ListingCache:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            _log.warning("%s cannot be read and will be written anew: %s", self._path, error)
+            if not self._complained:
+                _log.warning("%s cannot be read and will be written anew: %s", self._path, error)
+            self._complained = True
             return None
 
     def _write(self, listing: Listing) -> None:
@@ -117,10 +120,13 @@ def _folder() -> Path:
 
 
 def _changes(before: Listing, after: Listing) -> str:
+    """What is other, in words: "new refund; gone cancel; changed status (description, schema)"."""
     old, new = ({tool.name: tool for tool in each.tools} for each in (before, after))
-    parts = {
-        "new": new.keys() - old.keys(),
-        "gone": old.keys() - new.keys(),
-        "changed": {name for name in new.keys() & old.keys() if new[name] != old[name]},
-    }
+    changed = [f"{name} ({_other(old[name], new[name])})" for name in old.keys() & new.keys() if old[name] != new[name]]
+    parts = {"new": new.keys() - old.keys(), "gone": old.keys() - new.keys(), "changed": changed}
     return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in parts.items() if names)
+
+
+def _other(before: Listed, after: Listed) -> str:
+    parts = {"description": "description", "input_schema": "schema", "annotations": "hints"}
+    return ", ".join(word for part, word in parts.items() if getattr(before, part) != getattr(after, part))

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.foreign import foreign_tool
+from hotloop.tools.foreign import LONGEST_NAME, foreign_tool, is_readable, naming, plain_name, with_hash
 from hotloop.tools.mcp.listing import Listed, Listing
+from hotloop.tools.rules import ToolOptions
 from hotloop.tools.tool import Tool
 from hotloop.words import listed
 
 _log = logging.getLogger("hotloop.tools.mcp")
-_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST = 64  # characters of a name that services take
-_DIGITS = 8
 
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
+
+
+class ServerRules(ToolOptions, total=False):
+    """Options of `tool` for a server's tool, with the name and the description that models shall see instead."""
+
+    name: str
+    description: str
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -58,37 +61,46 @@ def offer(server: str, listing: Listing, choice: Choice, call: Call) -> list[Too
     for tool in listing.tools:
         if choice.include is not None and tool.name not in choice.include:
             continue
-        name = offered_name(server, tool.name)
-        if name in taken:
+        made = _tool(server, tool, choice, call)
+        if made.name in taken:
             raise ToolDefinitionError(
-                f"The MCP server {server} offers {taken[name]} and {tool.name}, which would both be called {name}; "
-                "take one of them with include="
+                f"The MCP server {server} offers {taken[made.name]} and {tool.name}, which would both be called "
+                f"{made.name}; take one of them with include=, or give one another name in rules="
             )
-        taken[name] = tool.name
-        tools.append(_tool(name, server, tool, choice, call))
+        taken[made.name] = tool.name
+        tools.append(made)
     return tools
 
 
 def offered_name(server: str, tool: str) -> str:
-    """The name under which models see a server's tool: what services refuse is replaced, what is too long hashed."""
+    """The name under which models see a server's tool; with a hash if it is too long, or not all of it can be shown."""
     whole = f"{server}_{tool}"
-    name = _REFUSED.sub("_", whole)
-    if len(name) <= _LONGEST:
-        return name
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]
-    return f"{name[: _LONGEST - _DIGITS - 1]}_{digest}"
+    name = plain_name(whole)
+    return name if is_readable(tool) and len(name) <= LONGEST_NAME else with_hash(name, whole)
 
 
-def _tool(name: str, server: str, tool: Listed, choice: Choice, call: Call) -> Tool:
+def _tool(server: str, tool: Listed, choice: Choice, call: Call) -> Tool:
     async def work(**arguments: Any) -> str:
         return await call(tool.name, arguments)
 
+    options = _options(server, tool, choice)
+    said = tool.description if is_readable(tool.name) else naming(tool.name, tool.description)
     try:
-        return foreign_tool(name, tool.description, tool.input_schema, work, **_options(server, tool, choice))
+        name = _text(options, "name", offered_name(server, tool.name))
+        description = _text(options, "description", said)
+        return foreign_tool(name, description, tool.input_schema, work, **options)
     except ToolDefinitionError as error:
         raise ToolDefinitionError(
             f"The MCP server {server}: {error}. Without it, name the others in include="
         ) from error.__cause__
+
+
+def _text(options: dict[str, Any], option: str, default: str) -> str:
+    """Take this one out of the options."""
+    text = options.pop(option, default)
+    if not isinstance(text, str):
+        raise ToolDefinitionError(f"{option}={text!r}; give text")
+    return text
 
 
 def _options(server: str, tool: Listed, choice: Choice) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.tools.mcp.connections import Connections
 from hotloop.tools.mcp.endpoint import Endpoint, read_options
 from hotloop.tools.mcp.listing import Listing, ListingCache
-from hotloop.tools.mcp.offer import Choice, offer
-from hotloop.tools.rules import ToolOptions
+from hotloop.tools.mcp.offer import Choice, ServerRules, offer
 from hotloop.tools.tool import Tool
 
 
@@ -20,8 +19,9 @@ class MCPServer:
 
     `name` begins the names of its tools. They are taken as tools with effects, whatever it hints, unless `read_only`
     names them or `trust_hints` is set; a hint that a tool changes things holds always. `include` names the tools to
-    take, `rules` gives some of them options of `tool`; both go by the server's own names. `timeout` is seconds for
-    connecting, and for listing. Raises ConfigError for what cannot work, or if the package `mcp` is missing.
+    take, `rules` gives some of them options of `tool`, `name` and `description` among them; both go by the server's own
+    names. `timeout` is seconds for connecting, and for listing. Raises ConfigError for what cannot work, or if the
+    package `mcp` is missing.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class MCPServer:
         trust_hints: bool = False,
         read_only: Collection[str] = (),
         include: Collection[str] | None = None,
-        rules: Mapping[str, ToolOptions] | None = None,
+        rules: Mapping[str, ServerRules] | None = None,
         timeout: float | None = 30.0,
     ) -> None:
         self._endpoint = read_options(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import shutil
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Self, TextIO
 
 import httpx2
@@ -15,6 +19,7 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from hotloop.models.proxy import is_loopback
+from hotloop.tools.mcp import keeper
 from hotloop.tools.mcp.endpoint import Endpoint
 
 _log = logging.getLogger("hotloop.tools.mcp")
@@ -24,8 +29,9 @@ _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)  # what the SDK recommends: a s
 
 
 class Answer:
-    """What HTTP said to a call, which the SDK keeps to itself: the status, if it was an error."""
+    """What came of a call over HTTP, which the SDK keeps to itself: whether it may have left, and an error's status."""
 
+    sent = False
     status = 0
 
 
@@ -38,10 +44,20 @@ class Tail(asyncio.Protocol):
     def __init__(self, name: str) -> None:
         self._name = name
         self._kept = b""
+        self._transport: asyncio.BaseTransport | None = None
         self.complete = asyncio.Event()
 
     def __str__(self) -> str:
         return self._kept.decode(errors="replace")
+
+    def hang_up(self) -> None:
+        """Read no more, upon which the process is ended."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.BaseProtocol.connection_made`."""
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol.data_received`."""
@@ -56,17 +72,28 @@ class Tail(asyncio.Protocol):
 @asynccontextmanager
 async def stdio(endpoint: Endpoint, tail: Tail, on_end: Callable[[], None]) -> AsyncGenerator[Any]:
     """Start the process and speak with it; `on_end` is called when there is no more to come from it."""
-    command, *arguments = endpoint.command
+    command, *arguments = _kept(endpoint)
     server = StdioServerParameters(command=command, args=arguments, env=endpoint.env)
     async with _heard(tail) as theirs, stdio_client(server, theirs) as (messages, replies):
         theirs.close()  # the process has it now
         yield _Watched(messages, on_end), replies
 
 
+def _kept(endpoint: Endpoint) -> list[str]:
+    """The command, run so that it ends with us; on Windows the SDK sees to that. Raises OSError if it cannot be run."""
+    command = endpoint.command[0]
+    if os.name != "posix":
+        return list(endpoint.command)
+    if shutil.which(command, path=endpoint.env.get("PATH")) is None:
+        number = errno.EACCES if Path(command).exists() else errno.ENOENT
+        raise OSError(number, os.strerror(number))
+    return [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), *endpoint.command]
+
+
 @asynccontextmanager
 async def http(endpoint: Endpoint) -> AsyncGenerator[Any]:
     """Speak with the server at the URL."""
-    hooks: Any = {"response": [_note_status]}
+    hooks: Any = {"request": [_note_sending], "response": [_note_status]}
     proxies = not is_loopback(endpoint.host)
     async with (
         httpx2.AsyncClient(
@@ -77,8 +104,18 @@ async def http(endpoint: Endpoint) -> AsyncGenerator[Any]:
         yield streams
 
 
-async def _note_status(response: httpx2.Response) -> None:
+async def _note_sending(request: httpx2.Request) -> None:
     here = answer.get()  # the SDK sends a request in the context of whoever made the call
+
+    async def trace(event: str, _: object) -> None:
+        if here is not None and event.endswith("send_request_headers.started"):
+            here.sent = True
+
+    request.extensions["trace"] = trace
+
+
+async def _note_status(response: httpx2.Response) -> None:
+    here = answer.get()
     if here is not None and response.is_error and response.request.method == "POST":
         here.status = response.status_code
 

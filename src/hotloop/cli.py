@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from hotloop.commands.launch import INTERRUPTED
 from hotloop.commands.streams import complain, discard, is_unwritable, prepare_streams
+from hotloop.commands.visible import indented
 from hotloop.errors import ConfigError, HotloopError
 
 _UNUSABLE = 2
@@ -74,7 +75,7 @@ def _take_debug(tokens: list[str]) -> bool:
 
 
 def _fail(sentence: str) -> int:
-    complain(f"error: {sentence}")
+    complain(f"error: {indented(sentence)}")
     return _UNUSABLE
 
 
@@ -96,6 +97,7 @@ def _output_lost(error: OSError) -> int:
 
 
 def _write_traceback() -> str:
-    with tempfile.NamedTemporaryFile("w", prefix="hotloop-", suffix=".log", delete=False, encoding="utf-8") as file:
-        file.write(traceback.format_exc())
+    told = traceback.format_exc().encode(errors="backslashreplace")
+    with tempfile.NamedTemporaryFile(prefix="hotloop-", suffix=".log", delete=False) as file:
+        file.write(told)
     return file.name

@@ -10,11 +10,13 @@ from hotloop.commands import comparison, weights
 from hotloop.commands.comparison import Run, Service, conclusion
 from hotloop.errors import WeightsError
 
-FOUR = [
+SIX = [
     Run("GPU-like", "serial", 800, 199, 1, 1000),
-    Run("GPU-like", "parallel", 800, 99, 1, 900),
+    Run("GPU-like", "parallel", 800, 109, 1, 910),
+    Run("GPU-like", "early", 800, 99, 1, 900),
     Run("LPU-like", "serial", 100, 199, 1, 300),
-    Run("LPU-like", "parallel", 100, 99, 1, 200),
+    Run("LPU-like", "parallel", 100, 109, 1, 210),
+    Run("LPU-like", "early", 100, 99, 1, 200),
 ]
 
 
@@ -27,10 +29,10 @@ def fast_services(monkeypatch):
 
 @pytest.fixture
 def no_weights(monkeypatch, tmp_path):
-    """An empty cache, and no way to fill it; four runs that took no time."""
+    """An empty cache, and no way to fill it; six runs that took no time."""
 
     async def compare(*_):
-        return FOUR
+        return SIX
 
     def fail(progress):
         progress(1, 2)
@@ -42,36 +44,38 @@ def no_weights(monkeypatch, tmp_path):
 
 
 def test_conclusion_is_computed_from_the_runs():
-    assert conclusion(FOUR) == (
-        "The faster chip alone makes this agent 3.3 times as fast, parallel tools alone 1.1 times, both together "
-        "5.0 times; of what is left, 50% is tools, 50% the model and 0.5% hotloop itself."
+    assert conclusion(SIX) == (
+        "The faster chip alone makes this agent 3.3 times as fast, parallel tools that start early alone "
+        "1.1 times, both together 5.0 times; of what is left, 50% is tools, 50% the model and 0.5% hotloop itself."
     )
 
 
-def test_four_runs_side_by_side(hotloop):
+def test_six_runs_side_by_side(hotloop):
     ended = hotloop("demo", "--no-local", "--prompt", "Where is order 20250101?")
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     heading = next(number for number, line in enumerate(lines) if line.startswith("service"))
     times = r"( +[\d,.]+ ms){4} +\d+\.\dx"
-    for line, run in zip(lines[heading + 1 :], FOUR, strict=False):
+    for line, run in zip(lines[heading + 1 :], SIX, strict=False):
         assert re.fullmatch(rf"{run.service} +{run.tool_calls}{times}", line), line
     assert lines[0] == "? Where is order 20250101?"
     assert "The faster chip alone" in ended.out
     assert max(map(len, lines)) <= 80
 
 
-def test_json_of_the_four_runs_adds_up(hotloop):
+def test_json_of_the_six_runs_adds_up(hotloop):
     ended = hotloop("demo", "--no-local", "--json", "--lang", "zh")
     shown = json.loads(ended.out)
     assert (shown["question"], shown["local"]) == ("查询订单 20250101 的状态，同时查一下物流信息", None)
     runs = shown["services"]
-    assert [(run["service"], run["tool_calls"]) for run in runs] == [(run.service, run.tool_calls) for run in FOUR]
+    assert [(run["service"], run["tool_calls"]) for run in runs] == [(run.service, run.tool_calls) for run in SIX]
     for run in runs:
         parts = run["model_ms"] + run["tools_ms"] + run["loop_ms"]
         assert parts == pytest.approx(run["end_to_end_ms"], abs=0.01)
-    serial, parallel = runs[2], runs[3]
+    serial, parallel, early = runs[:3]
     assert serial["tools_ms"] > 1.4 * parallel["tools_ms"]  # 0.15 + 0.18 s, and 0.18 s
+    assert early["tools_ms"] < parallel["tools_ms"] - 5  # the first call is there 12 ms before the second
+    assert [run["model_ms"] for run in runs[:2]] == pytest.approx([early["model_ms"]] * 2, rel=0.2)
     assert min(run["faster"] for run in runs) == 1.0
 
 

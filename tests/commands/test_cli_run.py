@@ -62,7 +62,7 @@ def test_log_lines_have_exactly_their_form(hotloop, order_agent):
 
 
 def test_log_lines_end_with_the_command(hotloop, order_agent):
-    hotloop("run", order_agent, "Where is it?", "--log")
+    assert "end_to_end=" in hotloop("run", order_agent, "Where is it?", "--log").err.splitlines()[-1]
     assert "[trace=" not in hotloop("run", order_agent, "Where is it?").err
 
 
@@ -156,6 +156,29 @@ def test_wrong_file_says_where(hotloop, tmp_path):
     ended = hotloop("run", path, "Hi")
     assert ended.code == 2
     assert "agent.yaml:1: inference.modle: unknown key; did you mean model?" in ended.err
+
+
+@pytest.mark.parametrize("option", ["--user", "--grant", "--trace-id"])
+def test_names_are_not_empty(hotloop, order_agent, option):
+    ended = hotloop("run", order_agent, "Hi", option, "")
+    assert (ended.code, ended.out) == (2, "")
+    assert re.fullmatch(rf"error: Invalid value .* for {option}. A name is empty; .*\n", ended.err)
+
+
+def test_words_that_are_no_utf8_are_refused(hotloop, order_agent):
+    ended = hotloop("run", order_agent, "Hi", "--user", "\udcff")
+    assert (ended.code, ended.err) == (
+        2,
+        "error: '\\udcff' is not valid UTF-8, and nothing else can be sent or kept.\n",
+    )
+
+
+@pytest.mark.parametrize("place", ["folder", "nowhere.yaml"])
+def test_file_that_is_none_is_a_sentence(hotloop, tmp_path, place):
+    (tmp_path / "folder").mkdir()
+    ended = hotloop("run", tmp_path / place, "Hi")
+    assert ended.code == 2
+    assert re.fullmatch("error: .*\n", ended.err)
 
 
 def test_empty_prompt_is_refused(hotloop, serve, agent_file):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
+from hotloop.commands.visible import indented
 from hotloop.errors import ConfigError
 
 _HELP = """The millisecond agent runtime: run agents, measure services, see where the time goes.
@@ -34,8 +36,18 @@ for _place, _name in enumerate(_COMMANDS):
     app.command(f"hotloop.commands.{_name}:{_name}", name=_name, sort_key=_place)
 
 
+class _VisibleLines(logging.Formatter):
+    """Log lines that may quote what a model wrote."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return indented(super().format(record))
+
+
 def execute(tokens: Sequence[str]) -> int:
     """Run the command that these words ask for; its exit code. Raises ConfigError when they ask for none."""
+    _require_utf8(tokens)
+    if logging.lastResort:  # what is logged without a handler goes to stderr through it
+        logging.lastResort.setFormatter(_VisibleLines())
     if not tokens or tokens[0] in app.help_flags:
         app.resolved_commands()  # imports them all: the list shows what each one's docstring says
     try:
@@ -47,3 +59,11 @@ def execute(tokens: Sequence[str]) -> int:
         sentence = str(error)
         stop = "" if sentence.endswith((".", "?")) else "."
         raise ConfigError(f"{sentence}{stop} See --help.") from None
+
+
+def _require_utf8(tokens: Sequence[str]) -> None:
+    for token in tokens:
+        try:
+            token.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{token!r} is not valid UTF-8, and nothing else can be sent or kept.") from None

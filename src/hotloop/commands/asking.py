@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,10 @@ from pathlib import Path
 import msgspec
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 
 from hotloop.commands.console import messages
+from hotloop.commands.visible import one_line, visible
 from hotloop.tools.approvals.store import ApprovalStore, PendingCall
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False, "l": None, "later": None}
@@ -46,14 +47,14 @@ def login_name() -> str:
 
 def show_call(console: Console, call: PendingCall, mark: str = "[yellow]?[/]", note: str = "") -> None:
     """A call with its arguments: on one line, or on several if that were too long."""
-    head = f"{call.call_id} {call.name}"
-    line = _readable(msgspec.json.format(call.arguments, indent=0))
+    head = one_line(f"{call.call_id} {call.name}")
+    line = visible(msgspec.json.format(call.arguments, indent=0))
     if cell_len(f"? {head} {line}") > console.width:
-        line = _readable(msgspec.json.format(call.arguments))
+        line = visible(msgspec.json.format(call.arguments), keep="\n")
     console.print(mark, end=" ")
     console.print(f"{head} {line}", style="bold", markup=False, soft_wrap=True)
     if note:
-        console.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
+        console.print(f"  {one_line(note)}", style="dim", markup=False, soft_wrap=True)
 
 
 def say_waiting(run_id: str, calls: Sequence[PendingCall], config: Path) -> None:
@@ -62,8 +63,8 @@ def say_waiting(run_id: str, calls: Sequence[PendingCall], config: Path) -> None
     waits = f"waits for a decision about {names}. To approve (or --refuse) and go on:"
     choices = [word for call in calls for word in ("--approve", call.call_id)]
     command = shlex.join(["hotloop", "resume", str(config), run_id, *choices])
-    sentence = f"Run {run_id} {waits if calls else 'is kept as far as it came. To go on:'}\n  {command}"
-    messages().print(sentence, markup=False, soft_wrap=True)
+    sentence = f"Run {run_id} {waits if calls else 'is kept as far as it came. To go on:'}"
+    messages().print(f"{one_line(sentence)}\n  {one_line(command)}", markup=False, soft_wrap=True)
 
 
 def call_as_dict(call: PendingCall) -> dict[str, object]:
@@ -81,7 +82,7 @@ def _decision(console: Console, name: str) -> bool | None:
     _forget_typed()
     while True:
         try:
-            said = console.input(f"Approve {name}? \\[y/N/later] ").strip().lower()
+            said = console.input(f"Approve {escape(one_line(name))}? \\[y/N/later] ").strip().lower()
         except EOFError:
             console.print()
             return None
@@ -96,8 +97,3 @@ def _forget_typed() -> None:
 
         with suppress(termios.error):
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
-def _readable(text: str) -> str:
-    """JSON in which nothing hides: characters that cannot be seen, or that turn what follows around, are escaped."""
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)

@@ -11,11 +11,13 @@ from typing import Annotated
 
 import msgspec
 from cyclopts import App, Parameter
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.options import Json
+from hotloop.commands.visible import one_line
 from hotloop.errors import ConfigError
 from hotloop.tools.audit.verification import Verification
 from hotloop.tools.audit.verification import verify as check
@@ -86,7 +88,7 @@ def _show(file: Path, found: Verification) -> None:
     console = results()
     console.print(_verdict(file, found), style="green" if found.held else "red", markup=False, soft_wrap=True)
     for line, sentence in found.faults[:_LISTED]:
-        console.print(f"  {f'line {line:,}: ' if line else ''}{sentence}", markup=False, soft_wrap=True)
+        console.print(f"  {f'line {line:,}: ' if line else ''}{one_line(sentence)}", markup=False, soft_wrap=True)
     if len(found.faults) > _LISTED:
         console.print(f"  ... and {len(found.faults) - _LISTED:,} more")
     console.print(_table(found))
@@ -105,9 +107,8 @@ def _table(found: Verification) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 3, 0, 0))
     table.add_row("records", f"{found.records:,}")
     table.add_row("open calls", f"{found.open:,}")
-    table.add_row("first", found.first or "-")
-    table.add_row("last", found.last or "-")
-    table.add_row("head", found.head)
+    for name, value in (("first", found.first), ("last", found.last), ("head", found.head)):
+        table.add_row(name, escape(one_line(value)) or "-")
     return table
 
 

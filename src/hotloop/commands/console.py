@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from hotloop.commands.visible import one_line, visible
 from hotloop.trace.text import budget_table, timeline, tools_line
 from hotloop.trace.trace import Trace
 
@@ -36,9 +37,10 @@ def results() -> Console:
 def show_trace(console: Console, trace: Trace) -> None:
     """Timeline and budget of a run."""
     console.print()
-    console.print(_coloured(timeline(trace, min(console.width, _WIDEST)), _TIMELINE_COLOURS), soft_wrap=True)
+    bars = visible(timeline(trace, min(console.width, _WIDEST)), keep="\n")
+    console.print(_coloured(bars, _TIMELINE_COLOURS), soft_wrap=True)
     if told := tools_line(trace):
-        console.print(told, soft_wrap=True, style="dim")
+        console.print(one_line(told), soft_wrap=True, style="dim", markup=False)
     console.print()
     console.print(_coloured(budget_table(trace), _BUDGET_COLOURS), soft_wrap=True)
 

@@ -15,6 +15,12 @@ def _seconds(_: Any, tokens: Sequence[Token]) -> float:
     return parse_duration(tokens[0].value)
 
 
+def _named(_: Any, value: str | list[str] | None) -> None:
+    names = [value] if isinstance(value, str) else value or []
+    if not all(map(str.strip, names)):
+        raise ValueError("A name is empty; fill it in, or leave the option out.")
+
+
 def _shown(seconds: float) -> str:
     return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
@@ -27,5 +33,11 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
 
 Json: TypeAlias = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
 """Print one JSON object, and nothing else, on stdout."""
+
+Name: TypeAlias = Annotated[str, Parameter(validator=_named, metavar="NAME")]
+"""A name that is not empty, as one from an unset variable of the shell would be."""
+
+Names: TypeAlias = Annotated[list[str], Parameter(validator=_named, negative=(), metavar="NAME")]
+"""Such names, from an option that may be repeated."""
 
 Count: TypeAlias = PositiveInt

@@ -16,6 +16,7 @@ from rich.table import Table
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Count, Duration, Json
+from hotloop.commands.visible import one_line
 from hotloop.commands.weights import have_weights
 from hotloop.errors import ConfigError
 from hotloop.lab.probe import PROMPT, Percentiles, ProbeReport, Sample, report_of
@@ -136,7 +137,7 @@ def _show(report: ProbeReport, title: str) -> None:
     console.print(_summary(report))
     for error, times in report.failures.items():
         console.print(f"[red]{times} failed:[/]", end=" ")
-        console.print(error, markup=False)
+        console.print(one_line(error), markup=False)
     if report.buffered:
         console.print(
             f"[yellow]{report.buffered} buffered:[/] their tokens came all at once. Something between the model and "

@@ -12,18 +12,17 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from hotloop.agent import Agent
-from hotloop.commands.answering import Answering, Pause
+from hotloop.commands.answering import Answering
 from hotloop.commands.asking import call_as_dict, login_name, show_call, undecided
 from hotloop.commands.console import messages, results, write_json
-from hotloop.commands.options import Flag, Json
-from hotloop.commands.run import failure_as_json, tell
-from hotloop.commands.weights import have_weights
-from hotloop.config.spec import load_spec
+from hotloop.commands.options import Flag, Json, Name, Names
+from hotloop.commands.telling import Manner, failure_as_json, tell
+from hotloop.commands.visible import one_line
 from hotloop.errors import ConfigError
+from hotloop.events import RunPaused
 from hotloop.tools.approvals.store import ApprovalStore, DecidedCall, PausedRun
 
-Ids: TypeAlias = Annotated[list[str] | None, Parameter(negative=(), metavar="ID")]
+Ids: TypeAlias = Annotated[Names | None, Parameter(metavar="ID")]
 
 
 def resume(
@@ -36,7 +35,7 @@ def resume(
     approve_all: Flag = False,
     refuse_all: Flag = False,
     reason: Annotated[str, Parameter(show_default=False, metavar="TEXT")] = "",
-    by: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    by: Name | None = None,
     discard: Flag = False,
     as_json: Json = False,
 ) -> int:
@@ -71,25 +70,22 @@ def resume(
         Print one object, as run does, or with all runs.
     """
     with failure_as_json() if as_json else nullcontext():
-        spec = load_spec(config)
-        agent = Agent.from_spec(spec)
+        manner = Manner(as_json, not as_json and sys.stdout.isatty(), not as_json)
+        answering = Answering(config, manner, login_name() if by is None else by, reason)
+        store = answering.agent.approvals
         chosen = _chosen(approve or [], refuse or [])
         others = _for_others(approve_all, refuse_all)
         decides = bool(chosen) or others is not None
         _require(run_id is not None or not (decides or discard), "Say for which run, by its id after the file.")
         _require(not (decides and discard), "A run that is given up needs no decisions; leave them out, or --discard.")
         if run_id is None:
-            return _list(agent.approvals, config, as_json)
+            return _list(store, config, as_json)
         if discard:
-            return _discard(agent.approvals, run_id, as_json)
-        by = login_name() if by is None else by
-        _decide(agent.approvals, run_id, chosen, others, by, reason)
-        have_weights(spec.inference.endpoint, spec.inference.model)
-        embedded, streams = spec.inference.endpoint == "local", not as_json and sys.stdout.isatty()
-        answering = Answering(agent, config, embedded, as_json, streams, not as_json, by, reason)
-        left = undecided(agent.approvals, run_id)
-        ended = answering.decide(Pause(run_id, left)) if left else answering.go_on(run_id)
-    return tell(ended, answering)
+            return _discard(store, run_id, as_json)
+        _decide(store, run_id, chosen, others, answering.by, reason)
+        left = undecided(store, run_id)
+        ended = answering.decide(RunPaused(run_id, left, None)) if left else answering.go_on(run_id)
+    return tell(ended, manner, config)
 
 
 def _chosen(approve: Sequence[str], refuse: Sequence[str]) -> dict[str, bool]:
@@ -125,7 +121,7 @@ def _discard(store: ApprovalStore, run_id: str, as_json: bool) -> int:
     if as_json:
         write_json({"discarded": run_id})
     else:
-        messages().print(f"Run {run_id} is given up.", markup=False, soft_wrap=True)
+        messages().print(one_line(f"Run {run_id} is given up."), markup=False, soft_wrap=True)
     return 0
 
 
@@ -147,7 +143,7 @@ def _show(run: PausedRun) -> None:
     since = datetime.fromtimestamp(run.paused_at).strftime("%Y-%m-%d %H:%M:%S")
     what = "waits" if any(each.decision is None for each in run.calls) else "can go on"
     told = " · ".join(part for part in (run.run_id, run.agent, f"{what} since {since}") if part)
-    console.print(told, style="bold", markup=False, soft_wrap=True)
+    console.print(one_line(told), style="bold", markup=False, soft_wrap=True)
     for each in run.calls:
         show_call(console, each.call, *_decided(each))
     console.print()

@@ -6,24 +6,18 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from hotloop.agent import Agent, Result
-from hotloop.commands.answering import Answering, Pause, Start
-from hotloop.commands.asking import call_as_dict, login_name, say_waiting, show_call
-from hotloop.commands.console import messages, write_json
-from hotloop.commands.options import Flag, Json
-from hotloop.commands.screen import tell_if_cut
-from hotloop.commands.weights import have_weights
-from hotloop.config.spec import load_spec
-from hotloop.errors import ConfigError, HotloopError
-from hotloop.trace.trace import Trace
+from hotloop.commands.answering import Answering
+from hotloop.commands.asking import login_name
+from hotloop.commands.options import Flag, Json, Name, Names
+from hotloop.commands.telling import Manner, failure_as_json, tell
+from hotloop.errors import ConfigError
 
-_PAUSED = 3
+_MOST_LOG_LINES = 10_000  # that are held back
 
 
 def run(
@@ -34,9 +28,9 @@ def run(
     as_json: Json = False,
     log: Flag = False,
     stream: bool | None = None,
-    trace_id: str | None = None,
-    grant: Annotated[list[str] | None, Parameter(negative=(), metavar="NAME")] = None,
-    user: Annotated[str, Parameter(show_default=False, metavar="NAME")] = "",
+    trace_id: Annotated[Name | None, Parameter(metavar="ID")] = None,
+    grant: Names | None = None,
+    user: Name | None = None,
     quiet: Flag = False,
 ) -> int:
     """Answer one prompt with the agent that a YAML file declares.
@@ -69,79 +63,23 @@ def run(
         Nothing but the answer, and what is wrong with it; you are not asked.
     """
     with failure_as_json() if as_json else nullcontext(), _log_lines() if log else nullcontext():
-        spec = load_spec(config)
-        agent = Agent.from_spec(spec)
+        streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
+        manner = Manner(as_json, streams, status=not (as_json or quiet))
+        answering = Answering(config, manner, login_name())
         words = sys.stdin.read() if prompt == "-" else prompt
         if not words.strip():
             raise ConfigError("The prompt is empty; say what the agent should do.")
-        have_weights(spec.inference.endpoint, spec.inference.model)
-        streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
-        embedded = spec.inference.endpoint == "local"
-        status = not (as_json or quiet)
-        answering = Answering(agent, config, embedded, as_json, streams, status, login_name())
-        how: Any = {"trace_id": trace_id, "user": user, "grants": grant}
-        ended = answering.begin(Start(partial(agent.run, words, **how), partial(agent.stream, words, **how)))
-    return tell(ended, answering)
-
-
-def tell(ended: Result | Pause, answering: Answering) -> int:
-    """Write the answer, or that the run waits; the exit code."""
-    if isinstance(ended, Pause):
-        return _tell_pause(ended, answering)
-    if answering.as_json:
-        write_json(as_dict(ended))
-    elif not answering.streams:
-        print(ended.output)
-    tell_if_cut(ended)
-    return 0 if held(ended.trace) else 1
-
-
-def _tell_pause(pause: Pause, answering: Answering) -> int:
-    if answering.as_json:
-        paused = {"run_id": pause.run_id, "calls": [call_as_dict(call) for call in pause.calls]}
-        write_json({"paused": paused, "trace": pause.trace.to_dict() if pause.trace else None})
-    elif answering.status and not answering.asks:
-        for call in pause.calls:
-            show_call(messages(), call)
-    say_waiting(pause.run_id, pause.calls, answering.config)
-    return _PAUSED
-
-
-def held(trace: Trace) -> bool:
-    """Whether no row of the budget was exceeded."""
-    return all(row.verdict != "over" for row in trace.budget())
-
-
-def as_dict(result: Result) -> dict[str, object]:
-    """A result, ready for JSON."""
-    return {
-        "output": result.output,
-        "usage": result.usage,
-        "finish_reason": result.finish_reason,
-        "trace": result.trace.to_dict(),
-    }
-
-
-@contextmanager
-def failure_as_json() -> Iterator[None]:
-    """Write what is raised as one object, with the trace as far as the run came (null before it began)."""
-    try:
-        yield
-    except HotloopError as error:
-        told = {
-            "kind": type(error).__name__,
-            "message": str(error),
-            "stage": error.stage,
-            "retryable": error.retryable,
-        }
-        write_json({"error": told, "trace": error.trace.to_dict() if error.trace else None})
-        raise
+        ended = answering.begin(answering.agent.stream(words, trace_id=trace_id, user=user or "", grants=grant))
+    return tell(ended, manner, config)
 
 
 @contextmanager
 def _log_lines() -> Iterator[None]:
+    """Write the log lines to stderr, at the end: a run that is logged may still have a line of its answer open."""
+    from logging.handlers import MemoryHandler
+
     logger = logging.getLogger("hotloop.trace")
-    handler = logging.StreamHandler(sys.stderr)
+    handler = MemoryHandler(_MOST_LOG_LINES, logging.CRITICAL, logging.StreamHandler(sys.stderr))
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -150,3 +88,4 @@ def _log_lines() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+        handler.close()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, redirect_stdout
-from typing import Self
+from typing import Self, TextIO
 
 import msgspec
+from rich.console import Console
 from rich.file_proxy import FileProxy
 from rich.markup import escape
 
 from hotloop.agent import Agent, Result
 from hotloop.commands.console import messages
+from hotloop.commands.visible import answer_for, one_line, visible
 from hotloop.events import (
     ApprovalNeeded,
     Event,
@@ -41,6 +43,31 @@ class _Failure(msgspec.Struct):
     error: str
 
 
+class _Noise(FileProxy):
+    """Takes what tools print, line by line; on a terminal each has a mark, so that none looks like one of ours."""
+
+    def __init__(self, console: Console, file: TextIO) -> None:
+        super().__init__(console, file)
+        self._console = console
+        self._mark = "│ " if console.is_terminal else ""
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            shown = self._mark + visible(line, keep="\t")
+            self._console.print(shown, style="dim", markup=False, soft_wrap=True)
+        return len(text)
+
+    def flush(self) -> None:
+        if self._begun:
+            self.write("\n")
+
+    def isatty(self) -> bool:
+        """Not one that shows colours."""
+        return False
+
+
 class Screen:
     """Shows events; to be used as a context manager, in which only it writes to stdout.
 
@@ -55,7 +82,7 @@ class Screen:
         self._in_line = False
         self._at_work: set[str] = set()  # ids of calls; not each of them that ends has begun
         self._spinner = self._err.status("", spinner="dots", refresh_per_second=5)
-        self._noise = FileProxy(self._err, sys.stderr)
+        self._noise = _Noise(self._err, sys.stderr)
         self._others = redirect_stdout(self._noise)  # a tool that prints must not write into the answer
 
     def __enter__(self) -> Self:
@@ -78,25 +105,25 @@ class Screen:
         match event:
             case TextDelta(text) if self._answer:
                 self._spinner.stop()
-                self._out.write(text)
+                self._out.write(answer_for(self._out, text))
                 self._out.flush()
                 self._in_line = not text.endswith("\n")
             case Reset(reason):
-                self._tell(f"[yellow]↻[/] the reply starts anew: {escape(reason)}")
+                self._tell(f"[yellow]↻[/] the reply starts anew: {_said(reason)}")
             case Retrying(attempt, delay, reason):
-                self._tell(f"[yellow]↻[/] attempt {attempt} in {delay:.1f} s: {escape(reason)}")
+                self._tell(f"[yellow]↻[/] attempt {attempt} in {delay:.1f} s: {_said(reason)}")
             case ToolStarted(call_id, name, _, status):
                 self._at_work.add(call_id)
-                self._tell(f"[cyan]→[/] {escape(status or name)}")
+                self._tell(f"[cyan]→[/] {_said(status or name)}")
                 self._wait()
             case ToolStatus(_, _, status):
-                self._tell(f"[cyan]·[/] {escape(status)}")
+                self._tell(f"[cyan]·[/] {_said(status)}")
             case ToolFinished():
                 self._at_work.discard(event.call_id)
                 self._tell(_finished(event))
                 self._wait()
             case ApprovalNeeded(_, name):
-                self._tell(f"[yellow]?[/] {escape(name)} waits for a person")
+                self._tell(f"[yellow]?[/] {_said(name)} waits for a person")
             case ReplyFinished(_, calls) if calls:
                 self._end_line()
                 self._wait()
@@ -143,11 +170,16 @@ def tell_if_cut(result: Result) -> None:
         messages().print(f"[yellow]{told}[/]", soft_wrap=True)
 
 
+def _said(text: str) -> str:
+    """The text, to be put into a line of markup."""
+    return escape(one_line(text))
+
+
 def _finished(event: ToolFinished) -> str:
-    name, took = escape(event.name), f"[dim]{show_ms(event.ms)}"
+    name, took = _said(event.name), f"[dim]{show_ms(event.ms)}"
     match event.outcome:
         case "error" | "refused":
-            return f"[red]✗[/] {name} {took}[/]: {escape(_reason(event.content))}"
+            return f"[red]✗[/] {name} {took}[/]: {_said(_reason(event.content))}"
         case "discarded":
             return f"[yellow]✗[/] {name} {took}, for a reply that came to nothing[/]"
     return f"[green]✓[/] {name} {took}{_HOW.get(event.outcome, '')}[/]"

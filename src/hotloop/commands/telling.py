@@ -1,0 +1,87 @@
+"""What is told of a run at its end, to a person or to a program, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from hotloop.agent import Result
+from hotloop.commands.asking import call_as_dict, say_waiting, show_call
+from hotloop.commands.console import messages, write_json
+from hotloop.commands.screen import tell_if_cut
+from hotloop.commands.visible import answer_for
+from hotloop.errors import HotloopError
+from hotloop.events import RunPaused
+from hotloop.trace.trace import Trace
+
+_PAUSED = 3
+
+
+class Manner(NamedTuple):
+    """How runs are shown: as one JSON object at the end; or text as it comes (`streams`), what goes on (`status`)."""
+
+    as_json: bool
+    streams: bool
+    status: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a person to ask."""
+        return self.status and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def tell(ended: Result | RunPaused, manner: Manner, config: Path) -> int:
+    """Write the answer, or that the run waits; the exit code."""
+    if isinstance(ended, RunPaused):
+        return _tell_pause(ended, manner, config)
+    if manner.as_json:
+        write_json(as_dict(ended))
+    elif not manner.streams:
+        print(answer_for(sys.stdout, ended.output))
+    tell_if_cut(ended)
+    return 0 if held(ended.trace) else 1
+
+
+def _tell_pause(pause: RunPaused, manner: Manner, config: Path) -> int:
+    if manner.as_json:
+        paused = {"run_id": pause.run_id, "calls": [call_as_dict(call) for call in pause.calls]}
+        write_json({"paused": paused, "trace": pause.trace.to_dict() if pause.trace else None})
+    elif manner.status and not manner.asks:
+        for call in pause.calls:
+            show_call(messages(), call)
+    say_waiting(pause.run_id, pause.calls, config)
+    return _PAUSED
+
+
+def held(trace: Trace) -> bool:
+    """Whether no row of the budget was exceeded."""
+    return all(row.verdict != "over" for row in trace.budget())
+
+
+def as_dict(result: Result) -> dict[str, object]:
+    """A result, ready for JSON."""
+    return {
+        "output": result.output,
+        "usage": result.usage,
+        "finish_reason": result.finish_reason,
+        "trace": result.trace.to_dict(),
+    }
+
+
+@contextmanager
+def failure_as_json() -> Iterator[None]:
+    """Write what is raised as one object, with the trace as far as the run came (null before it began)."""
+    try:
+        yield
+    except HotloopError as error:
+        told = {
+            "kind": type(error).__name__,
+            "message": str(error),
+            "stage": error.stage,
+            "retryable": error.retryable,
+        }
+        write_json({"error": told, "trace": error.trace.to_dict() if error.trace else None})
+        raise

@@ -226,6 +226,42 @@ def test_names_are_different_and_not_too_long(tmp_path):
     assert [tool.name for tool in tools(tmp_path, content)] == ["x" * 64, "x" * 60 + "_2"]
 
 
+@pytest.mark.parametrize(
+    ("path", "operation", "name", "description"),
+    [
+        ("/orders", {"operationId": "创建订单", "summary": "New."}, "post_orders", "创建订单: New."),
+        ("/orders", {"operationId": "创建_x", "summary": "创建_x 一个"}, "post_orders", "创建_x 一个"),
+        ("/orders", {"operationId": "read__orders.list"}, "read__orders_list", "POST /orders"),
+        ("/orders/{id}", {"operationId": "..."}, "post_orders_id", "...: POST /orders/{id}"),
+        ("/订单", {"operationId": "创建订单"}, "post_fddfca08", "创建订单: POST /订单"),
+        ("/订单", {"summary": "New."}, "post_fddfca08", "POST /订单: New."),
+        ("/退款/{id}/all", {}, "post_id_all_ccaacc51", "POST /退款/{id}/all"),
+    ],
+)
+def test_names_that_services_do_not_take(tmp_path, path, operation, name, description):
+    operation = {"parameters": [{"name": "id", "in": "path"}] if "{id}" in path else []} | operation
+    content = document({}) | {"paths": {path: {"post": operation}}}
+    original = operation.get("operationId", f"POST {path}")
+    for options in ({}, {"include": [original]}, {"include": [name]}):
+        [tool] = tools(tmp_path, content, **options)
+        assert (tool.name, json.loads(tool.definition)["function"]["description"]) == (name, description)
+
+
+def test_arguments_tell_the_name_that_services_do_not_take(tmp_path):
+    fields = {"订单号": {}, "数量": {"description": "How many."}, "page.size": {}}
+    operation = {"requestBody": {"content": {"application/json": {"schema": {"properties": fields}}}}}
+    [tool] = tools(tmp_path, document(operation, method="post"))
+    assert tool.parameters["properties"] == {
+        "value": {"description": "订单号"},
+        "value_body": {"description": "数量: How many."},
+        "page.size": {},
+    }
+
+
+def test_a_call_has_the_time_that_the_agent_gives_it(tmp_path):
+    assert [tools(tmp_path, document({}), **options)[0].timeout for options in ({}, {"timeout": 5})] == [None, 5]
+
+
 def test_a_person_is_asked_only_for_what_changes_something(tmp_path):
     content = document({})
     content["paths"]["/it"]["post"] = {"operationId": "change"}
@@ -325,7 +361,8 @@ def test_what_is_no_document_is_refused(tmp_path, text, message):
         ({"base_url": "/v1"}, "does not say where its server is (it has '/v1')"),
         ({"base_url": "http://user:secret@localhost"}, "a query, a fragment or a password"),
         ({"timeout": 0}, "timeout=0"),
-        ({"prefix": "täg_"}, "no name that services accept"),
+        ({"prefix": "店_"}, "prefix='店_'; give up to 32 letters of a-z"),
+        ({"prefix": "x" * 33}, "give up to 32 letters"),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path, options, message):

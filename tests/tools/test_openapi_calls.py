@@ -347,7 +347,7 @@ PROBLEM = b'{"type": "about:blank", "title": "Sold out", "detail": "There are 3 
         (reply(b"x " * 9000, 400), ToolError, f"The service answered 400 Bad Request. {'x ' * 250}…."),
         (reply(b"no", 401), ToolError, f"The service answered 401 Unauthorized. no. {FROM}"),
         (reply(b"", 403), ToolError, f"The service answered 403 Forbidden. {FROM}"),
-        (reply(b"", 429, "retry-after: 7"), ToolUnavailable, f"{BUSY}. It asks to wait (7)."),
+        (reply(b"", 429, "retry-after: 0"), ToolUnavailable, f"{BUSY}. It asks to wait 0 s."),
         (reply(b"", 503), ToolUnavailable, "The service answered 503 Service Unavailable."),
         (reply(b"", 599), ToolUnavailable, "The service answered 599 Unknown."),
         (reply(bytes(5 << 20)), ToolError, "The answer is larger than 4 MiB; ask for less of it."),
@@ -364,6 +364,17 @@ async def test_errors(call, service, monkeypatch, answer, kind, message):
     assert str(raised.value).startswith(message)
     assert "sends on" not in str(raised.value)
     assert raised.value.retryable == (kind is ToolUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [("1", "It asks to wait 1 s."), ("Wed, 21 Oct 2037 07:28:00 GMT", "It asks to wait until Wed, 21 Oct 2037")],
+)
+async def test_what_asks_to_wait_is_not_tried_again_at_once(call, service, wait, words):
+    service.answer = lambda got: reply(b"", 429, f"retry-after: {wait}")
+    with pytest.raises(ToolUnavailable, match=words) as raised:
+        await call({})
+    assert not raised.value.retryable
 
 
 async def test_a_body_without_end_is_not_read_to_its_end(call, service):

@@ -87,7 +87,7 @@ class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = ""
     include: tuple[Text, ...] | None = None
     auth: dict[str, str] | None = None
-    timeout: Seconds = 30.0
+    timeout: Seconds | None = None
     approval: Literal["never", "always"] = "never"
 
 

@@ -18,7 +18,7 @@ from hotloop.tools.tool import Tool
 
 LONGEST_NAME = 64  # characters of a name that services take
 
-_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
+_REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
 _DIGITS = 8
 
 

@@ -33,7 +33,7 @@ def tools_from_openapi(
     prefix: str = "",
     include: Collection[str] | None = None,
     auth: Mapping[str, str] | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
     approval: Approval = "never",
 ) -> list[Tool]:
     """Tools for the operations of an OpenAPI 3.0 or 3.1 document, read once from a file or an http(s) URL.
@@ -41,15 +41,15 @@ def tools_from_openapi(
     base_url
         The server's URL, instead of those in the document.
     prefix
-        Put before each tool's name.
+        Put before each tool's name: up to 32 of a-z, A-Z, 0-9, _ and -.
     include
-        The operations wanted; without it all that are not deprecated. What cannot be a tool is left out with a log
-        line, but is an error if it was asked for.
+        The operations wanted, by their own names or the tools'; without it all that are not deprecated. What cannot be
+        a tool is left out with a log line, but is an error if it was asked for.
     auth
         For a security scheme the environment variable that has the token, key or `user:password`, read at each call.
         Without it that is OPENAPI_, the document's title and the scheme's name: OPENAPI_ORDERS_APIKEY.
     timeout
-        Seconds for one call.
+        Seconds for one call; without it the agent's `tool_timeout`.
     approval
         Whether a person must agree to a call of an operation that changes something; see `ToolOptions`.
 
@@ -129,7 +129,7 @@ def _schema(slots: list[Slot], schemas: Schemas) -> Schema:
     )
 
 
-def _options(plan: RequestPlan, schemas: Schemas, timeout: float, approval: Approval) -> ToolOptions:
+def _options(plan: RequestPlan, schemas: Schemas, timeout: float | None, approval: Approval) -> ToolOptions:
     """The rules that follow from HTTP: what a method may do, and which arguments are passwords."""
     secrets = [slot.argument for slot in plan.slots if schemas.resolved(slot.schema).get("format") == "password"]
     reads = plan.method in READING

@@ -10,6 +10,7 @@ import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.models.target import split_url
+from hotloop.tools.foreign import is_readable, naming, plain_name, with_hash
 from hotloop.tools.openapi.document import Document, Node
 from hotloop.tools.openapi.schemas import shorten
 from hotloop.words import did_you_mean, free_name
@@ -17,6 +18,7 @@ from hotloop.words import did_you_mean, free_name
 READING = ("GET", "HEAD")
 _METHODS = ("get", "head", "put", "post", "patch", "delete")
 _LONGEST = 300  # characters of a description
+_PREFIX = re.compile("[a-zA-Z0-9_-]{0,32}")
 
 
 class Operation(msgspec.Struct, frozen=True, eq=False):
@@ -29,8 +31,18 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
     node: Node
 
     @property
+    def original(self) -> str:
+        """What the document calls it: its `operationId`, or "GET /orders"."""
+        return self.node.text("operationId") or f"{self.method} {self.path}"
+
+    @property
     def description(self) -> str:
-        """What it does, from its summary and the first paragraph of its description; without them what it is."""
+        """What it does; it begins with the original name where the tool's own does not show it."""
+        return self._said if is_readable(self.original) else naming(self.original, self._said)
+
+    @property
+    def _said(self) -> str:
+        """From its summary and the first paragraph of its description; without them what it is."""
         summary, text = (shorten(self.node.text(key), _LONGEST) for key in ("summary", "description"))
         if not summary and not text:
             return f"{self.method} {self.path}"
@@ -40,13 +52,22 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
 
 
 def list_operations(document: Document, prefix: str) -> list[Operation]:
-    """All operations, their names made valid and different from each other."""
+    """All operations, their names made valid and different from each other. Raises ConfigError for a useless prefix."""
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(f"prefix={prefix!r}; give up to 32 letters of a-z, A-Z, 0-9, _ and -")
     found: dict[str, Operation] = {}
     for path, method, item, node in _operations(document):
-        wanted = re.sub(r"[^a-zA-Z0-9_-]+", "_", node.text("operationId") or f"{method}{path}").strip("_")
-        name = free_name(f"{prefix}{wanted}", found)
+        name = free_name(prefix + _wanted(node.text("operationId"), f"{method}{path}"), found)
         found[name] = Operation(name, method.upper(), path, item, node)
     return list(found.values())
+
+
+def _wanted(given: str, made: str) -> str:
+    """The first of these names that is readable, else what is left of the one made of method and path, with a hash."""
+    for name in (given, made):
+        if is_readable(name):
+            return plain_name(name).strip("_")
+    return with_hash(plain_name(made), made)
 
 
 def choose(operations: list[Operation], include: Collection[str] | None) -> list[Operation]:
@@ -58,7 +79,7 @@ def choose(operations: list[Operation], include: Collection[str] | None) -> list
         return [operation for operation in operations if not operation.node.flag("deprecated")]
     if isinstance(include, str):
         raise ConfigError(f"include={include!r}; give a list of names, [{include!r}]")
-    names = {operation.node.text("operationId"): operation for operation in operations}
+    names = {operation.original: operation for operation in operations}
     names |= {operation.name: operation for operation in operations}
     for name in include:
         if name not in names:

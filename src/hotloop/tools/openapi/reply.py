@@ -24,7 +24,8 @@ _TEXTS = ("text/", "application/xml", "application/yaml", "application/javascrip
 async def read_reply(response: httpx2.Response, allowed: Credentials) -> Any:
     """The result in a response, the credentials it was asked with masked if it repeats them.
 
-    Raises ToolUnavailable if it says that the same may succeed later, ToolError for any other error in it.
+    Raises ToolUnavailable if it says that the same may succeed later (it is not retryable if that is a second or more
+    away, for which no retry waits), ToolError for any other error in it.
     """
     body, whole = await _read(response)
     location = response.headers.get("location", "")
@@ -68,10 +69,12 @@ def _error(response: httpx2.Response, body: bytes, location: str, variables: str
         words.append(f"The credentials come from the environment variable {variables}")
     if 300 <= status < 400 and location:
         words.append(f"It sends on to {location.partition('?')[0]}, which is not followed")
-    if wait := response.headers.get("retry-after"):
-        words.append(f"It asks to wait ({wait})")
+    if wait := response.headers.get("retry-after", "").strip():
+        words.append(f"It asks to wait {wait} s" if wait.isdecimal() else f"It asks to wait until {wait}")
     message = ". ".join(word.rstrip(".") for word in words if word) + "."
-    return ToolUnavailable(message) if status >= 500 or status in _PASSING else ToolError(message)
+    if status >= 500 or status in _PASSING:
+        return ToolUnavailable(message, retryable=wait in ("", "0"))
+    return ToolError(message)
 
 
 def _said(body: bytes) -> str:

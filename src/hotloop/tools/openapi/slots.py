@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from hotloop.tools.foreign import is_readable, naming
 from hotloop.tools.minimal import Schema
 from hotloop.tools.openapi.document import Node
 from hotloop.tools.openapi.schemas import Schemas, described
@@ -72,8 +73,15 @@ def named_apart(slots: Iterable[Slot]) -> list[Slot]:
     for slot in slots:
         taken = slot.argument in named
         argument = free_name(f"{slot.argument[:52]}_{slot.place}", named) if taken else slot.argument
-        named[argument] = msgspec.structs.replace(slot, argument=argument)
+        named[argument] = msgspec.structs.replace(slot, argument=argument, schema=_naming(slot))
     return list(named.values())
+
+
+def _naming(slot: Slot) -> Schema:
+    """The slot's schema; it tells the slot's own name where the argument's does not show it."""
+    if not slot.name or is_readable(slot.name):
+        return slot.schema
+    return slot.schema | {"description": naming(slot.name, slot.schema.get("description", ""))}
 
 
 def check_style(place: str, name: str, style: str) -> str:

@@ -2,7 +2,7 @@
 
 It needs nothing but Python, so it is there at once, and it lets a test say what no SDK would. The tools `pid` and
 `environment` tell of the process, `silent` never answers, and after `deaf` nothing is read for a while. With
-`"needs": path` nothing is listed while there is no such file.
+`"needs": path` nothing is listed while there is no such file, and with `"hangs": method` nothing follows that.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def main(script: dict[str, Any]) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         called = request.get("params", {}).get("name")
+        if request["method"] == script.get("hangs"):
+            time.sleep(1_000)
         if called == "deaf":
             time.sleep(0.4)
         if "id" not in request or called == "silent":

@@ -50,6 +50,7 @@ class Connection:
         self._listed: asyncio.Future[str] = loop.create_future()  # "", or why it could not be listed
         self._changed = asyncio.Event()
         self._why = ""  # why it is of no use any more, if so
+        self._mute = False  # it did not list its tools in time
         self._life, self._serving = anyio.CancelScope(), anyio.CancelScope()
         # Not in the context of the first call, which would be with it for ever.
         self._task = loop.create_task(self._live(), context=Context())
@@ -128,6 +129,8 @@ class Connection:
     async def aclose(self) -> None:
         """Close it; when this returns, the process has ended and all sockets are closed."""
         self.end()
+        if self._mute:
+            self._tail.hang_up()
         _, left = await asyncio.wait([self._task], timeout=_CLOSING)
         if left:
             self._life.cancel()
@@ -201,9 +204,11 @@ class Connection:
             with anyio.fail_after(self._endpoint.timeout):
                 listing = await list_tools(client)
         except (MCPError, ValidationError, TimeoutError) as error:
+            self._mute = isinstance(error, TimeoutError)
             fault = faults.unlisted(self._endpoint, error, self._answer.status)
             _log.warning("%s", fault)
         else:
+            self._mute = False
             await self._on_listed(listing)
         if not self._listed.done():
             self._listed.set_result(fault)

@@ -12,8 +12,8 @@ from importlib.metadata import version
 
 from hotloop.commands.launch import INTERRUPTED
 from hotloop.commands.streams import complain, discard, is_unwritable, prepare_streams
-from hotloop.commands.visible import indented
 from hotloop.errors import ConfigError, HotloopError
+from hotloop.visible import indented
 
 _UNUSABLE = 2
 _READER_GONE = 1  # as rich has it

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from hotloop.errors import ConfigError
 from hotloop.tools.caller import read_grants
+from hotloop.tools.result import encodable
 
 
 class RunOptions(TypedDict, total=False):
@@ -31,6 +32,6 @@ def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:
     run_id = options.get("trace_id") or f"req-{random.getrandbits(48):012x}"
     user, grants = options.get("user", ""), options.get("grants")
     for name, text in (("trace_id", run_id), ("user", user)):
-        if not isinstance(text, str):
+        if not isinstance(text, str) or encodable(text) != text:
             raise ConfigError(f"{name} is {text!r}; give text.")
     return run_id, user, None if grants is None else read_grants(grants)

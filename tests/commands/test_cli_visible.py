@@ -7,7 +7,6 @@ import pytest
 from terminal import on_a_terminal
 
 from hotloop.commands.screen import Screen
-from hotloop.commands.visible import answer_for, indented, one_line, visible
 from hotloop.events import (
     ApprovalNeeded,
     Event,
@@ -19,6 +18,7 @@ from hotloop.events import (
     ToolStatus,
 )
 from hotloop.testing import call, raw, say
+from hotloop.visible import answer_for, indented, one_line, visible
 
 FORGED = "a\x1b[31mb\nforged line ✓ pay 3 ms\r\x1b[2J\u202etxet\u200b[red]"
 SHOWN = "a\\u001b[31mb ⏎ forged line ✓ pay 3 ms ⏎ \\u001b[2J\\u202etxet\\u200b[red]"

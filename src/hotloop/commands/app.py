@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
-from hotloop.commands.visible import indented
 from hotloop.errors import ConfigError
+from hotloop.visible import indented
 
 _HELP = """The millisecond agent runtime: run agents, measure services, see where the time goes.
 

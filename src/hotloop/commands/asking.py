@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from hotloop.commands.console import messages
-from hotloop.commands.visible import one_line, visible
 from hotloop.tools.approvals.store import ApprovalStore, PendingCall
+from hotloop.visible import one_line, visible
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False, "l": None, "later": None}
 

@@ -17,10 +17,10 @@ from rich.table import Table
 
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.options import Json
-from hotloop.commands.visible import one_line
 from hotloop.errors import ConfigError
 from hotloop.tools.audit.verification import Verification
 from hotloop.tools.audit.verification import verify as check
+from hotloop.visible import one_line
 
 _HELP = """Look into audit logs: what tools did, for whom, and who allowed it.
 

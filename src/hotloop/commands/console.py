@@ -9,9 +9,9 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from hotloop.commands.visible import one_line, visible
 from hotloop.trace.text import budget_table, timeline, tools_line
 from hotloop.trace.trace import Trace
+from hotloop.visible import one_line, visible
 
 _WIDEST = 100  # columns: longer bars say no more
 _BAR = "[▐█▏▎▍▌▋▊▉]+"

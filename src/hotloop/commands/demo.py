@@ -19,12 +19,12 @@ from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json
 from hotloop.commands.screen import Screen, tell_if_cut, watch
 from hotloop.commands.telling import as_dict, held
-from hotloop.commands.visible import one_line
 from hotloop.commands.weights import have_weights
 from hotloop.errors import HotloopError
 from hotloop.lab.orders import query_logistics, query_order_status
 from hotloop.models.local.engine import SMOLLM2
 from hotloop.tools.tool import Tool
+from hotloop.visible import one_line
 
 _QUESTIONS = {
     "en": "What is the status of order 20250101, and where is it now (logistics)?",

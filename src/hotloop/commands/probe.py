@@ -16,7 +16,6 @@ from rich.table import Table
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Count, Duration, Json
-from hotloop.commands.visible import one_line
 from hotloop.commands.weights import have_weights
 from hotloop.errors import ConfigError
 from hotloop.lab.probe import PROMPT, Percentiles, ProbeReport, Sample, report_of
@@ -24,6 +23,7 @@ from hotloop.lab.probe import probe as measure
 from hotloop.models.local.engine import SMOLLM2
 from hotloop.trace.stats import percentile
 from hotloop.units import show_ms
+from hotloop.visible import one_line
 
 _FORMULAS = (
     "ttft: first token - start of request · tpot: (last - first token) / (tokens - 1) · "

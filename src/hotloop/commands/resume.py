@@ -17,10 +17,10 @@ from hotloop.commands.asking import call_as_dict, login_name, show_call, undecid
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.options import Flag, Json, Name, Names
 from hotloop.commands.telling import Manner, failure_as_json, tell
-from hotloop.commands.visible import one_line
 from hotloop.errors import ConfigError
 from hotloop.events import RunPaused
 from hotloop.tools.approvals.store import ApprovalStore, DecidedCall, PausedRun
+from hotloop.visible import one_line
 
 Ids: TypeAlias = Annotated[Names | None, Parameter(metavar="ID")]
 

@@ -14,7 +14,6 @@ from rich.markup import escape
 
 from hotloop.agent import Agent, Result
 from hotloop.commands.console import messages
-from hotloop.commands.visible import answer_for, one_line, visible
 from hotloop.events import (
     ApprovalNeeded,
     Event,
@@ -29,6 +28,7 @@ from hotloop.events import (
     ToolStatus,
 )
 from hotloop.units import show_ms
+from hotloop.visible import answer_for, one_line, visible
 
 _HOW = {
     "cached": ", from the cache",

@@ -12,10 +12,10 @@ from hotloop.agent import Result
 from hotloop.commands.asking import call_as_dict, say_waiting, show_call
 from hotloop.commands.console import messages, write_json
 from hotloop.commands.screen import tell_if_cut
-from hotloop.commands.visible import answer_for
 from hotloop.errors import HotloopError
 from hotloop.events import RunPaused
 from hotloop.trace.trace import Trace
+from hotloop.visible import answer_for
 
 _PAUSED = 3
 

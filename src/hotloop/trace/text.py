@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hotloop.trace.ledger import Stage
 from hotloop.trace.trace import BudgetRow, Trace
 from hotloop.units import NS_PER_MS, show_ms
+from hotloop.visible import one_line
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _MAIN = ("queue", "memory", "connect", "prefill", "decode", "approval", "wait", "guard", "cache", "tool")
@@ -25,11 +26,11 @@ def timeline(trace: Trace, width: int = 88) -> str:
     drawn = sorted((s for s in trace.stages if _is_drawn(s, total)), key=lambda stage: (stage.start, stage.lane))
     turns = len(trace.turns)
     head = _fit(
-        f"{trace.trace_id} · {show_ms(total)} end to end · {turns} turn{'' if turns == 1 else 's'}", width
+        f"{one_line(trace.trace_id)} · {show_ms(total)} end to end · {turns} turn{'' if turns == 1 else 's'}", width
     ).rstrip()
     if not drawn:
         return head
-    labels = [_label(stage, trace) for stage in drawn]
+    labels = [one_line(_label(stage, trace)) for stage in drawn]
     longest = max(map(_columns, [*labels, _REST]))
     name_width = min(longest, 32, max(width - _FIXED - _LEAST_BAR, len(_REST)))
     bar_width = max(width - _FIXED - name_width, _LEAST_BAR)
@@ -65,7 +66,7 @@ def tools_line(trace: Trace) -> str:
 
 def _waited_for(trace: Trace) -> str:
     names = dict.fromkeys(call.waited_for for facts in trace.turns for call in facts.calls if call.waited_for)
-    return f" for {'; '.join(names)}" if names else ""
+    return f" for {one_line('; '.join(names))}" if names else ""
 
 
 def budget_table(trace: Trace) -> str:

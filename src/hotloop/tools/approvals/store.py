@@ -136,7 +136,7 @@ class ApprovalStore:
         Raises ConfigError if two calls have the same id, and, for a run that pauses `first`, if one with its id waits.
         """
         if len({call.call_id for call in calls}) < len(calls):
-            raise ConfigError(f"Run {run_id} cannot wait for two calls with the same id; give each its own")
+            raise ConfigError(f"Run {run_id} cannot wait for two calls with the same id; give each its own.")
         with self._transaction() as db:
             if first:
                 _check_free(db, run_id)
@@ -172,16 +172,16 @@ class ApprovalStore:
         with self._transaction(run_id) as db:
             decided = _decided_call(db, run_id, call_id)
             if decided.call.digest != digest:
-                raise ConfigError(f"Call {call_id} is not what was shown; look at its arguments again and then decide")
+                raise ConfigError(f"Call {call_id} is not what was shown; look at its arguments again and then decide.")
             if decided.claimed:
-                raise ConfigError(f"Call {call_id} has been run already; there is nothing left to decide")
+                raise ConfigError(f"Call {call_id} has been run already; there is nothing left to decide.")
             if decided.decision is None:
                 row = (run_id, call_id, digest, approved, by, reason, time.time())
                 db.execute("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             elif decided.decision.approved != approved:
                 said = "approved" if decided.decision.approved else "refused"
                 who = f" by {decided.decision.by}" if decided.decision.by else ""
-                raise ConfigError(f"Call {call_id} was {said} already{who}, and that is final")
+                raise ConfigError(f"Call {call_id} was {said} already{who}, and that is final.")
 
     def claim(self, run_id: str, call_id: str, digest: str) -> bool:
         """Use up the approval of a call: True means that the caller, and nobody else ever, may run it now.
@@ -198,7 +198,7 @@ class ApprovalStore:
         """
         with self._transaction(run_id) as db:
             if any(each.call.call_id == call_id for each in _decided_calls(db, run_id)):
-                raise ConfigError(f"Call {call_id} needs an approval; claim it with its digest")
+                raise ConfigError(f"Call {call_id} needs an approval; claim it with its digest.")
             return db.execute(_BEGIN, (run_id, call_id)).rowcount == 1
 
     def record(self, run_id: str, call_id: str, result: bytes) -> None:
@@ -253,7 +253,7 @@ class ApprovalStore:
                         self._require(db, run_id)
                     yield db
         except UnicodeEncodeError as error:
-            raise ConfigError(f"{error.object!r} is no text that can be kept: it is not valid Unicode") from error
+            raise ConfigError(f"{error.object!r} is no text that can be kept: it is not valid Unicode.") from error
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
         except sqlite3.Error as error:
@@ -269,15 +269,15 @@ class ApprovalStore:
         if version == _VERSION:
             return
         if version > _VERSION:
-            raise ConfigError(f"{self.path} was written by a newer hotloop (layout {version}); update this one")
+            raise ConfigError(f"{self.path} was written by a newer hotloop (layout {version}); update this one.")
         if db.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise ConfigError(f"{self.path} is the database of another program; give another path")
+            raise ConfigError(f"{self.path} is the database of another program; give another path.")
         for statement in _SCHEMA:
             db.execute(statement)
 
     def _require(self, db: sqlite3.Connection, run_id: str) -> None:
         if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
-            raise ConfigError(f"No run {run_id!r} waits in {self.path}: it has ended, was given up, or never paused")
+            raise ConfigError(f"No run {run_id!r} waits in {self.path}: it has ended, was given up, or never paused.")
 
 
 def _check_free(db: sqlite3.Connection, run_id: str) -> None:
@@ -308,7 +308,7 @@ def _decided_calls(db: sqlite3.Connection, run_id: str) -> list[DecidedCall]:
 def _decided_call(db: sqlite3.Connection, run_id: str, call_id: str) -> DecidedCall:
     calls = {each.call.call_id: each for each in _decided_calls(db, run_id)}
     if call_id not in calls:
-        raise ConfigError(f"Run {run_id} waits for no call {call_id!r}; it waits for {', '.join(calls) or 'none'}")
+        raise ConfigError(f"Run {run_id} waits for no call {call_id!r}; it waits for {', '.join(calls) or 'none'}.")
     return calls[call_id]
 
 

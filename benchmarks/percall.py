@@ -18,9 +18,9 @@ from hotloop import tool
 from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
 from hotloop.models.reply import Call
-from hotloop.tools.caller import Caller
-from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.job import RunContext
+from hotloop.tools.running.caller import Caller
+from hotloop.tools.running.executor import Executor, Policy
+from hotloop.tools.running.job import RunContext
 from hotloop.trace.ledger import Ledger
 from hotloop.units import clock
 

@@ -11,7 +11,7 @@ from hotloop import Agent, Result, tool
 from hotloop.errors import ToolError
 from hotloop.events import Event
 from hotloop.testing import ScriptedModel, run_virtual
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
 
 
 class Span(NamedTuple):

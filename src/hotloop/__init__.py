@@ -28,9 +28,9 @@ from hotloop.events import (
 )
 from hotloop.models.transport import Transport
 from hotloop.session import Session
-from hotloop.tools.define import tool
-from hotloop.tools.progress import report
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running.progress import report
 from hotloop.trace.ledger import CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 

@@ -33,12 +33,12 @@ from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions, read_options
 from hotloop.session import Session
 from hotloop.tools.approvals.journal import RunJournal, held
-from hotloop.tools.caller import Caller, read_grants
-from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.job import RunContext
-from hotloop.tools.result import ToolResult
-from hotloop.tools.source import Offer, Offered
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.source import Offer, Offered
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running.caller import Caller, read_grants
+from hotloop.tools.running.executor import Executor, Policy
+from hotloop.tools.running.job import RunContext
+from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms

@@ -12,12 +12,12 @@ from hotloop.errors import ConfigError, RepeatedFailure, TurnLimit
 from hotloop.models.client import Client
 from hotloop.models.dialects import Dialect
 from hotloop.models.reply import Call, Reply
-from hotloop.tools.caller import Caller
-from hotloop.tools.calls import ReplyCalls
-from hotloop.tools.executor import Executor
-from hotloop.tools.job import RunContext
-from hotloop.tools.result import ToolResult
-from hotloop.tools.tool import canonical
+from hotloop.tools.defining.tool import canonical
+from hotloop.tools.running.caller import Caller
+from hotloop.tools.running.calls import ReplyCalls
+from hotloop.tools.running.executor import Executor
+from hotloop.tools.running.job import RunContext
+from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import TurnFacts
 
 if TYPE_CHECKING:

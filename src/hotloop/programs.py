@@ -10,8 +10,8 @@ from hotloop.errors import ConfigError
 from hotloop.loop import Program
 from hotloop.models.client import Client
 from hotloop.models.request import RequestTemplate
-from hotloop.tools.executor import Executor
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running.executor import Executor
 
 _MOST = 256  # sets of tools that are kept compiled
 

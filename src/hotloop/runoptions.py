@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import TypedDict
 
 from hotloop.errors import ConfigError
-from hotloop.tools.caller import read_grants
-from hotloop.tools.result import encodable
+from hotloop.tools.running.caller import read_grants
+from hotloop.tools.running.result import encodable
 
 
 class RunOptions(TypedDict, total=False):

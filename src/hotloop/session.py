@@ -14,7 +14,7 @@ from hotloop.loop import Program
 from hotloop.outlet import streamed
 from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions
-from hotloop.tools.caller import Caller
+from hotloop.tools.running.caller import Caller
 
 if TYPE_CHECKING:
     from hotloop.agent import Agent, Result

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.tools.audit.log import AuditLog
-from hotloop.tools.caller import Caller
+from hotloop.tools.running.caller import Caller
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX file locks")
 

@@ -14,7 +14,7 @@ from hotloop import Agent
 from hotloop.budget import Budget
 from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
 from hotloop.errors import ConfigError, ModelError, ToolDefinitionError
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
 
 ROOT = Path(__file__).parents[2]
 AS_WRITTEN = """\
@@ -297,7 +297,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
     (tmp_path / "spec_orders.py").write_text(
-        "from hotloop.tools.define import tool\n"
+        "from hotloop.tools.defining.define import tool\n"
         "LIMIT = 3\n"
         "def look_up(order_id: str) -> str:\n    'Look up an order.'\n    return order_id\n"
         "ready = tool(look_up, name='ready')\n"

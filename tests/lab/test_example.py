@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from hotloop.lab.example import CannotExemplify, example
-from hotloop.tools.define import tool
+from hotloop.tools.defining.define import tool
 
 
 def check(schema: dict, text: str = "") -> Any:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hotloop.limit import stop
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.openapi import tools_from_openapi
-from hotloop.tools.tool import Tool
 
 
 class Got(NamedTuple):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hotloop.errors import AuditError
 from hotloop.tools.audit.log import AuditLog
 from hotloop.tools.audit.verification import verify
-from hotloop.tools.caller import Caller
+from hotloop.tools.running.caller import Caller
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX file locks")
 
@@ -28,7 +28,7 @@ CALLER = Caller("run-1", agent="orders", session="s-1", user="Ann")
 WRITER = """
 import os, sys
 from hotloop.tools.audit.log import AuditLog
-from hotloop.tools.caller import Caller
+from hotloop.tools.running.caller import Caller
 
 log = AuditLog(sys.argv[1])
 os.fork()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.tools.cache import Key, ResultCache
-from hotloop.tools.define import tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.running.cache import Key, ResultCache
 from hotloop.units import NS_PER_MS, NS_PER_S
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotloop.tools.docstring import parse
+from hotloop.tools.defining.docstring import parse
 
 GOOGLE = """Look up
     an order.

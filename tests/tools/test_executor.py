@@ -16,13 +16,13 @@ from hotloop.errors import ToolError
 from hotloop.events import ToolFinished, ToolStarted, ToolStatus
 from hotloop.lab.virtual import run_virtual
 from hotloop.models.reply import Call
-from hotloop.tools.caller import Caller
-from hotloop.tools.calls import ReplyCalls
-from hotloop.tools.define import tool
-from hotloop.tools.executor import Executor, Policy
-from hotloop.tools.job import RunContext
-from hotloop.tools.progress import report
-from hotloop.tools.result import ToolResult
+from hotloop.tools.defining.define import tool
+from hotloop.tools.running.caller import Caller
+from hotloop.tools.running.calls import ReplyCalls
+from hotloop.tools.running.executor import Executor, Policy
+from hotloop.tools.running.job import RunContext
+from hotloop.tools.running.progress import report
+from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_MS, clock
 from slow_tools import look_up, runs, send

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hotloop.errors import ArgumentsError, ConfigError, ToolDefinitionError
-from hotloop.tools.foreign import foreign_tool
+from hotloop.tools.defining.foreign import foreign_tool
 
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema#",

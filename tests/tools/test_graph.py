@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.errors import ConfigError
-from hotloop.tools.define import tool
-from hotloop.tools.graph import Edge, Node, Resource, check_acyclic, conflicts, order, resources
-from hotloop.tools.template import read_template
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.template import read_template
+from hotloop.tools.running.graph import Edge, Node, Resource, check_acyclic, conflicts, order, resources
 
 
 def names(*texts: str) -> tuple[Resource, ...]:

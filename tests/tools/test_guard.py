@@ -11,9 +11,9 @@ import pytest
 from hotloop.errors import ApprovalRequired, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.testing import call, run_virtual
-from hotloop.tools import guard
-from hotloop.tools.define import tool
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running import guard
 from timed_tools import Notes, agent_of, ran
 
 

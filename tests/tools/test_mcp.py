@@ -20,10 +20,10 @@ import pytest
 
 from hotloop.errors import ArgumentsError, ConfigError, ToolDefinitionError, ToolError, ToolUnavailable
 from hotloop.limit import Limit, stop
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.mcp import MCPServer
-from hotloop.tools.progress import Reporter, reporter
-from hotloop.tools.tool import Tool
-from hotloop.tools.tracecontext import traceparent_of
+from hotloop.tools.running.progress import Reporter, reporter
+from hotloop.tools.running.tracecontext import traceparent_of
 from mcp_servers.forgetful import Forgetful
 from mcp_servers.npm import npm_servers
 from mcp_servers.raw import command as raw

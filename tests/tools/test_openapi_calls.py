@@ -24,8 +24,8 @@ from hotloop.errors import ArgumentsError, ToolError, ToolUnavailable
 from hotloop.limit import Limit, stop
 from hotloop.testing import ScriptedModel
 from hotloop.testing import call as said
-from hotloop.tools.progress import Reporter, reporter
-from hotloop.tools.tracecontext import traceparent_of
+from hotloop.tools.running.progress import Reporter, reporter
+from hotloop.tools.running.tracecontext import traceparent_of
 
 SECRET = "s3cret-s3cret"
 

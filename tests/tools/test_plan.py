@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hotloop.errors import ArgumentsError
-from hotloop.tools.define import tool
+from hotloop.tools.defining.define import tool
 from hotloop.tools.plan.plan import (
     MAX_STEPS,
     Step,

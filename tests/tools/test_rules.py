@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.define import tool
-from hotloop.tools.tool import TELL_MODEL, Tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import TELL_MODEL, Tool
 
 
 def made(**options: Any) -> Tool:
@@ -180,5 +180,5 @@ def test_what_goes_together_is_taken(options):
 
 def test_allow_lists_become_tests():
     allow = made(allow={"to": re.compile("a+"), "copies": range(3)}).allow
-    assert [allow["to"](text) for text in ("aa", "ab", 7)] == [True, False, False]
-    assert [allow["copies"](number) for number in (0, 3)] == [True, False]
+    assert [allow["to"].test(text) for text in ("aa", "ab", 7)] == [True, False, False]
+    assert [allow["copies"].test(number) for number in (0, 3)] == [True, False]

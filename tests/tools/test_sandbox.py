@@ -28,10 +28,10 @@ import sandboxed_tools as tools
 from hotloop import testing, tool
 from hotloop.errors import ConfigError, ToolDefinitionError, ToolError, ToolUnavailable
 from hotloop.lab.virtual import run_virtual
-from hotloop.tools.define import make_tool
+from hotloop.tools.defining.define import make_tool
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running.threads import DaemonPool
 from hotloop.tools.sandbox import SandboxLimits, bubblewrap, call, check_sandboxed, run_sandboxed
-from hotloop.tools.threads import DaemonPool
-from hotloop.tools.tool import Tool
 from timed_tools import ran
 
 MIB = 1 << 20

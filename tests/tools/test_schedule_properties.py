@@ -18,7 +18,7 @@ from hotloop.errors import ToolError
 from hotloop.events import ToolFinished, ToolStarted
 from hotloop.lab.script import RawReply
 from hotloop.testing import ScriptedModel, raw, run_virtual
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
 from timed_tools import end, head, more, now_ms, results_of
 
 TTFT, PIECE = 50, 4

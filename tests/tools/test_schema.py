@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from hotloop.errors import ArgumentsError, ToolDefinitionError
-from hotloop.tools.define import tool
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import Tool
 
 
 class Color(enum.Enum):

@@ -10,7 +10,7 @@ import pytest
 
 from hotloop import Agent, tool
 from hotloop.testing import ScriptedModel, call
-from hotloop.tools.threads import DaemonPool, pool
+from hotloop.tools.running.threads import DaemonPool, pool
 
 HANGING = """
 import asyncio, threading

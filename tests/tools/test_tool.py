@@ -20,8 +20,8 @@ import pytest
 from msgspec import Meta
 
 from hotloop.errors import ArgumentsError, ToolDefinitionError, ToolError
-from hotloop.tools.define import tool
-from hotloop.tools.tool import arguments_key, encode_result
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import arguments_key, encode_result
 
 
 class Color(enum.Enum):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hotloop.tools.tracecontext import traceparent_of
+from hotloop.tools.running.tracecontext import traceparent_of
 
 W3C = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -23,7 +23,7 @@ from hotloop.commands.weights import have_weights
 from hotloop.errors import HotloopError
 from hotloop.lab.orders import query_logistics, query_order_status
 from hotloop.models.local.engine import SMOLLM2
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
 from hotloop.visible import one_line
 
 _QUESTIONS = {

@@ -15,9 +15,9 @@ from msgspec import Meta
 
 from hotloop.budget import Budget
 from hotloop.errors import ConfigError, ToolDefinitionError
-from hotloop.tools.define import tool
-from hotloop.tools.source import ToolSource
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.source import ToolSource
+from hotloop.tools.defining.tool import Tool
 from hotloop.words import did_you_mean
 
 _TOOL = re.compile(r"\w+(\.\w+)*:\w+")
@@ -51,8 +51,10 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rules for a tool that a server lists; see `hotloop.tools.rules.ToolOptions`. Times are seconds."""
+    """Rules for a tool that a server lists, and other words for it; see `ToolOptions`. Times are seconds."""
 
+    name: Text | None = None
+    description: Text | None = None
     approval: Literal["never", "always"] = "never"
     requires: tuple[Text, ...] = ()
     secrets: tuple[Text, ...] = ()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from hotloop.tools.define import tool
+from hotloop.tools.defining.define import tool
 
 OrderId = Annotated[str, Meta(pattern="^[0-9]{8}$")]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hotloop.errors import ToolRefused
-from hotloop.tools.result import ToolResult
+from hotloop.tools.running.result import ToolResult
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import ApprovalStore, Decision, PausedRun, PendingCall

@@ -32,7 +32,7 @@ from hotloop.tools.audit.records import (
     sealed,
     write_head,
 )
-from hotloop.tools.caller import Caller
+from hotloop.tools.running.caller import Caller
 
 _MOST_ARGUMENTS = 256 * 1024  # bytes
 

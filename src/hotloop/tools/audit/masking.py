@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hotloop.tools.schema import is_pydantic
+from hotloop.tools.defining.schema import is_pydantic
 
 HIDDEN = "***"
 _LONGEST = 2_000  # characters of one text that are shown

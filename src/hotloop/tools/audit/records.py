@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotloop.errors import AuditError
-from hotloop.tools.caller import Caller
+from hotloop.tools.running.caller import Caller
 
 GENESIS = "0" * 64
 """The first record's hash of the record before it."""

@@ -10,7 +10,7 @@ from msgspec import Meta
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ToolError
 from hotloop.tools.cutting.cut import part
-from hotloop.tools.result import ToolResult, failed
+from hotloop.tools.running.result import ToolResult, failed
 
 READ_RESULT = "read_result"
 DEFINITION = msgspec.json.encode(

@@ -24,8 +24,8 @@ from hotloop.tools.mcp.endpoint import Endpoint
 from hotloop.tools.mcp.listing import Listing, list_tools
 from hotloop.tools.mcp.results import read_result
 from hotloop.tools.mcp.transport import Answer, Tail, answer, http, stdio
-from hotloop.tools.progress import report, reporter
-from hotloop.tools.tracecontext import current_traceparent
+from hotloop.tools.running.progress import report, reporter
+from hotloop.tools.running.tracecontext import current_traceparent
 
 _log = logging.getLogger("hotloop.tools.mcp")
 _CLOSING = 5.0  # seconds for a polite end

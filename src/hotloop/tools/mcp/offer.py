@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.foreign import LONGEST_NAME, foreign_tool, is_readable, naming, plain_name, with_hash
+from hotloop.tools.defining.foreign import LONGEST_NAME, foreign_tool, is_readable, naming, plain_name, with_hash
+from hotloop.tools.defining.rules import ToolOptions
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.mcp.listing import Listed, Listing
-from hotloop.tools.rules import ToolOptions
-from hotloop.tools.tool import Tool
 from hotloop.words import listed
 
 _log = logging.getLogger("hotloop.tools.mcp")

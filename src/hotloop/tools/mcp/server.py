@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.mcp.connections import Connections
 from hotloop.tools.mcp.endpoint import Endpoint, read_options
 from hotloop.tools.mcp.listing import Listing, ListingCache
 from hotloop.tools.mcp.offer import Choice, ServerRules, offer
-from hotloop.tools.tool import Tool
 
 
 class MCPServer:

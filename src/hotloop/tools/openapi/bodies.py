@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hotloop.tools.minimal import Schema
+from hotloop.tools.defining.minimal import Schema
 from hotloop.tools.openapi.document import Node
 from hotloop.tools.openapi.schemas import Schemas, described
 from hotloop.tools.openapi.slots import LeftOut, Slot, anything, argument_name, check_style, is_json

@@ -13,7 +13,7 @@ from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.operations import READING
 from hotloop.tools.openapi.reply import read_reply
 from hotloop.tools.openapi.request import Request, RequestPlan, build
-from hotloop.tools.tracecontext import current_traceparent
+from hotloop.tools.running.tracecontext import current_traceparent
 
 if TYPE_CHECKING:
     import httpx2

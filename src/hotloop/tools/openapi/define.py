@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hotloop.errors import ConfigError, ToolDefinitionError
-from hotloop.tools.foreign import foreign_tool
-from hotloop.tools.minimal import Schema
+from hotloop.tools.defining.foreign import foreign_tool
+from hotloop.tools.defining.minimal import Schema
+from hotloop.tools.defining.rules import ToolOptions
+from hotloop.tools.defining.tool import Approval, Tool
 from hotloop.tools.openapi.auth import check_auth, missing, places, read_security
 from hotloop.tools.openapi.bodies import read_body
 from hotloop.tools.openapi.call import call
@@ -20,8 +22,6 @@ from hotloop.tools.openapi.operations import READING, Operation, choose, list_op
 from hotloop.tools.openapi.request import RequestPlan, check_path
 from hotloop.tools.openapi.schemas import Schemas
 from hotloop.tools.openapi.slots import LeftOut, Slot, named_apart, read_parameters
-from hotloop.tools.rules import ToolOptions
-from hotloop.tools.tool import Approval, Tool
 
 _log = logging.getLogger("hotloop.tools")
 

@@ -10,7 +10,7 @@ import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.models.target import split_url
-from hotloop.tools.foreign import is_readable, naming, plain_name, with_hash
+from hotloop.tools.defining.foreign import is_readable, naming, plain_name, with_hash
 from hotloop.tools.openapi.document import Document, Node
 from hotloop.tools.openapi.schemas import shorten
 from hotloop.words import did_you_mean, free_name

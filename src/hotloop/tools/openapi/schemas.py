@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
-from hotloop.tools.docstring import parse
-from hotloop.tools.minimal import Schema, reference, references, referred
+from hotloop.tools.defining.docstring import parse
+from hotloop.tools.defining.minimal import Schema, reference, references, referred
 from hotloop.tools.openapi.document import Node
 from hotloop.words import free_name, short
 

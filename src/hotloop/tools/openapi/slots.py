@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from hotloop.tools.foreign import is_readable, naming
-from hotloop.tools.minimal import Schema
+from hotloop.tools.defining.foreign import is_readable, naming
+from hotloop.tools.defining.minimal import Schema
 from hotloop.tools.openapi.document import Node
 from hotloop.tools.openapi.schemas import Schemas, described
 from hotloop.words import free_name

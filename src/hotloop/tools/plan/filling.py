@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ToolError
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.plan.plan import Step
 from hotloop.tools.plan.references import is_reference, parse_reference, resolve, value_of
-from hotloop.tools.result import ToolResult
-from hotloop.tools.tool import Tool
+from hotloop.tools.running.result import ToolResult
 
 
 def fill_in(step: Step, results: Mapping[str, ToolResult], tool: Tool) -> str:

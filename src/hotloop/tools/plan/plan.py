@@ -11,8 +11,8 @@ import msgspec
 
 from hotloop.errors import ArgumentsError
 from hotloop.models.frames import decode_json
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.plan.references import STEP_ID, Reference, is_reference, references_in
-from hotloop.tools.tool import Tool
 from hotloop.words import listed
 
 PLAN = "plan"

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from hotloop.errors import ToolDefinitionError, ToolError
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running.threads import DaemonPool
 from hotloop.tools.sandbox.process import Ended, SandboxProcess
 from hotloop.tools.sandbox.result import read_result
 from hotloop.tools.sandbox.wire import Request, SandboxLimits, find
-from hotloop.tools.threads import DaemonPool
-from hotloop.tools.tool import Tool
 
 _PARALLEL = 32  # processes at the same time; further calls wait
 _threads = DaemonPool(_PARALLEL)

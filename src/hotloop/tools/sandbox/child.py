@@ -22,7 +22,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from hotloop.errors import ToolError
-from hotloop.tools.result import encodable, words_of
+from hotloop.tools.defining.tool import encode_result
+from hotloop.tools.running.result import encodable, words_of
 from hotloop.tools.sandbox.prctl import forbid_new_privileges
 from hotloop.tools.sandbox.tree import fork_below
 from hotloop.tools.sandbox.wire import (
@@ -36,7 +37,6 @@ from hotloop.tools.sandbox.wire import (
     SandboxLimits,
     find,
 )
-from hotloop.tools.tool import encode_result
 
 _SCRIPT = "__mp_main__"  # as multiprocessing calls it
 _LONGEST = AROUND_RESULT // 8  # characters, of up to four bytes, of each of the two texts about an error

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from hotloop.errors import ConfigError
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
 
 LimitHit = Literal["cpu", "memory", "file_size", "open_files"]
 MIB = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from hotloop.tools.progress import reporter
+from hotloop.tools.running.progress import reporter
 
 _HEX_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from hotloop.errors import ArgumentsError, ToolError
-from hotloop.tools.schema import is_pydantic
-from hotloop.tools.template import Template
+from hotloop.tools.defining.schema import is_pydantic
+from hotloop.tools.defining.template import Template
 
 if TYPE_CHECKING:
     from hotloop.tools.sandbox.wire import SandboxLimits
@@ -31,7 +31,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A function with what an agent needs to offer it to a model; made by `tool`, called like the function itself.
 
     `definition` is the JSON that a request carries, `parameters` the schema inside it, `decode` takes JSON text to
-    keyword arguments. Everything from `read_only` on are the rules it runs by; see `hotloop.tools.rules.ToolOptions`.
+    keyword arguments. Everything from `read_only` on are the rules it runs by, as in `ToolOptions`.
     """
 
     name: str

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import inspect as mi
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.docstring import parse
-from hotloop.tools.minimal import Schema, minimal, reference, referred, rewrite
-from hotloop.tools.signature import Parameter
+from hotloop.tools.defining.docstring import parse
+from hotloop.tools.defining.minimal import Schema, minimal, reference, referred, rewrite
+from hotloop.tools.defining.signature import Parameter
 from hotloop.words import free_name
 
 _SCALARS: dict[type[mi.Type], Schema] = {

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotloop.errors import ToolDefinitionError, ToolError
-from hotloop.tools.signature import innermost
-from hotloop.tools.template import Template, read_template
-from hotloop.tools.tool import TELL_MODEL, Allowed, Approval, Scope, Tool, encode_result
+from hotloop.tools.defining.signature import innermost
+from hotloop.tools.defining.template import Template, read_template
+from hotloop.tools.defining.tool import TELL_MODEL, Allowed, Approval, Scope, Tool, encode_result
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from hotloop.limit import stop
-from hotloop.tools.result import ToolResult
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
+from hotloop.tools.running.result import ToolResult
 from hotloop.units import Clock, ns
 
 _ENTRIES = 4096

@@ -12,19 +12,19 @@ from hotloop.errors import ArgumentsError
 from hotloop.limit import stop
 from hotloop.models.assembler import CallAssembler
 from hotloop.models.reply import Call
-from hotloop.tools.callrunner import CallRunner
-from hotloop.tools.graph import Node, conflicts, order, resources
-from hotloop.tools.job import Job, RunContext
 from hotloop.tools.plan.plan import PLAN, Step, mismatch, plan_result
 from hotloop.tools.plan.reading import PlanReader
 from hotloop.tools.plan.references import value_of
-from hotloop.tools.result import ToolResult, failed
+from hotloop.tools.running.callrunner import CallRunner
+from hotloop.tools.running.graph import Node, conflicts, order, resources
+from hotloop.tools.running.job import Job, RunContext
+from hotloop.tools.running.result import ToolResult, failed
 from hotloop.trace.ledger import CallFacts
 from hotloop.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import PendingCall
-    from hotloop.tools.executor import Executor
+    from hotloop.tools.running.executor import Executor
 
 _BURST = NS_PER_MS
 _CIRCLE = "It was not run: it would have to come after a call that takes its result. Make these calls one by one."

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hotloop.tools.docstring import parse
+from hotloop.tools.defining.docstring import parse
 
 Schema: TypeAlias = dict[str, Any]
 

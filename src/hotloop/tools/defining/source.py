@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from hotloop.errors import HotloopError
 from hotloop.limit import stop
-from hotloop.tools.define import tool
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import Tool
 
 _log = logging.getLogger("hotloop.tools")
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from hotloop.errors import ToolRefused
-from hotloop.tools.tool import Allowed, Tool
+from hotloop.tools.defining.tool import Allowed, Tool
 
 _log = logging.getLogger("hotloop.tools")
 

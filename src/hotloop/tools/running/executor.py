@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.cache import Key, ResultCache, invalidate, shared
-from hotloop.tools.callrunner import CallRunner
-from hotloop.tools.calls import ReplyCalls
 from hotloop.tools.cutting.rest import DEFINITION, READ_RESULT
-from hotloop.tools.execution import PreparedTool
-from hotloop.tools.graph import check_acyclic
-from hotloop.tools.job import RunContext
+from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key
 from hotloop.tools.plan.plan import PLAN, plan_definition
-from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key
+from hotloop.tools.running.cache import Key, ResultCache, invalidate, shared
+from hotloop.tools.running.callrunner import CallRunner
+from hotloop.tools.running.calls import ReplyCalls
+from hotloop.tools.running.execution import PreparedTool
+from hotloop.tools.running.graph import check_acyclic
+from hotloop.tools.running.job import RunContext
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from hotloop.budget import Deadline
 from hotloop.errors import ArgumentsError, ToolError, ToolTimeout
 from hotloop.limit import Limit
 from hotloop.models.transport import Emit
-from hotloop.tools.progress import Reporter, reporter
-from hotloop.tools.result import ToolResult, failure
-from hotloop.tools.threads import pool
-from hotloop.tools.tool import TELL_MODEL, Tool, arguments_key, encode_result
+from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key, encode_result
+from hotloop.tools.running.progress import Reporter, reporter
+from hotloop.tools.running.result import ToolResult, failure
+from hotloop.tools.running.threads import pool
 from hotloop.units import NS_PER_S, Clock
 
 _RETRY_DELAY = 0.1  # seconds before the first retry of a tool, doubling

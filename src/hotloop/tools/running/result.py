@@ -7,7 +7,7 @@ import logging
 import msgspec
 
 from hotloop.errors import ToolError
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.tool import Tool
 
 _log = logging.getLogger("hotloop.tools")
 

@@ -11,10 +11,10 @@ from typing import Any, Unpack, overload
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.rules import ToolOptions, read_rules
-from hotloop.tools.schema import arguments_schema
-from hotloop.tools.signature import Parameter, enclosing_scope, innermost, name_of, read_docs, read_parameters
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.rules import ToolOptions, read_rules
+from hotloop.tools.defining.schema import arguments_schema
+from hotloop.tools.defining.signature import Parameter, enclosing_scope, innermost, name_of, read_docs, read_parameters
+from hotloop.tools.defining.tool import Tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -49,7 +49,7 @@ def tool(
     """Make a tool of a function, as `@tool`, `@tool(...)` or `tool(function, ...)`.
 
     Its name, parameters and description come from the function, its type hints and its docstring. The options are the
-    rules it runs by: see `hotloop.tools.rules.ToolOptions` and docs/tools.md.
+    rules it runs by: see `hotloop.tools.defining.rules.ToolOptions` and docs/tools.md.
 
     Raises ToolDefinitionError for a function that cannot be described to a model, or options that contradict.
     """

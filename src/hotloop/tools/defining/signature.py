@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ToolDefinitionError
-from hotloop.tools.docstring import Docs, parse
+from hotloop.tools.defining.docstring import Docs, parse
 
 _Kind = inspect.Parameter
 _REFUSED = {

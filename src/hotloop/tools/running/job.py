@@ -11,10 +11,10 @@ from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
 from hotloop.models.transport import Emit
 from hotloop.tools.approvals.journal import RunJournal
-from hotloop.tools.caller import Caller
-from hotloop.tools.execution import PreparedTool
 from hotloop.tools.plan.plan import Step
-from hotloop.tools.result import ToolResult
+from hotloop.tools.running.caller import Caller
+from hotloop.tools.running.execution import PreparedTool
+from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger
 
 if TYPE_CHECKING:

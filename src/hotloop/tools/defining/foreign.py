@@ -10,11 +10,11 @@ from typing import Any, Unpack
 import msgspec
 
 from hotloop.errors import ConfigError, ToolDefinitionError
-from hotloop.tools.define import make_tool
-from hotloop.tools.minimal import Schema, minimal
+from hotloop.tools.defining.define import make_tool
+from hotloop.tools.defining.minimal import Schema, minimal
+from hotloop.tools.defining.rules import ToolOptions
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.paths import write_path
-from hotloop.tools.rules import ToolOptions
-from hotloop.tools.tool import Tool
 
 LONGEST_NAME = 64  # characters of a name that services take
 

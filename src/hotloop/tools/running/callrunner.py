@@ -17,24 +17,24 @@ from hotloop.budget import Deadline
 from hotloop.errors import AuditError, ToolError, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.limit import Limit
-from hotloop.tools import guard
 from hotloop.tools.approvals.journal import BegunBefore
-from hotloop.tools.cache import Flight, Kept, Key, ResultCache
 from hotloop.tools.cutting.cut import cut
 from hotloop.tools.cutting.rest import READ_RESULT, read_rest
-from hotloop.tools.execution import FOREVER, Execution, PreparedTool
-from hotloop.tools.graph import resources
-from hotloop.tools.job import Job, RunContext
-from hotloop.tools.places import Places
+from hotloop.tools.defining.tool import Tool, arguments_key, canonical
 from hotloop.tools.plan.filling import fill_in
-from hotloop.tools.result import ToolResult, failed
-from hotloop.tools.tool import Tool, arguments_key, canonical
+from hotloop.tools.running import guard
+from hotloop.tools.running.cache import Flight, Kept, Key, ResultCache
+from hotloop.tools.running.execution import FOREVER, Execution, PreparedTool
+from hotloop.tools.running.graph import resources
+from hotloop.tools.running.job import Job, RunContext
+from hotloop.tools.running.places import Places
+from hotloop.tools.running.result import ToolResult, failed
 from hotloop.trace.ledger import Kind
 from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import Decision, PendingCall
-    from hotloop.tools.executor import Executor
+    from hotloop.tools.running.executor import Executor
 
 _log = logging.getLogger("hotloop.tools")
 _LONG = 256 * 1024  # characters of a result from which cutting it is no work for the event loop

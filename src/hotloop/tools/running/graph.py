@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hotloop.errors import ConfigError
-from hotloop.tools.template import Template
-from hotloop.tools.tool import Tool
+from hotloop.tools.defining.template import Template
+from hotloop.tools.defining.tool import Tool
 
 
 class Resource(NamedTuple):

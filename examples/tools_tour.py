@@ -14,7 +14,7 @@ from typing import Annotated
 
 from hotloop import Meta, tool
 from hotloop.errors import ArgumentsError, ToolDefinitionError, ToolError
-from hotloop.tools.tool import encode_result
+from hotloop.tools.defining.tool import encode_result
 
 OrderId = Annotated[str, Meta(pattern="^[0-9]{8}$")]
 

@@ -95,7 +95,7 @@ ALLOW = "give a tuple of values, a compiled pattern or a function"
         # the guard
         ({"allow": {"whom": ("ann",)}}, "allow: 'whom' is no parameter; there is to, copies"),
         ({"allow": {"to": "ann"}}, f"allow: 'to' is given 'ann'; {ALLOW}"),
-        ({"allow": {"to": ()}}, f"allow: 'to' is given (); {ALLOW}"),
+        ({"allow": {"to": ()}}, "allow: 'to' is allowed no value at all; leave the tool out instead"),
         ({"allow": {"to": 7}}, f"allow: 'to' is given 7; {ALLOW}"),
         ({"approval": "sometimes"}, 'approval=\'sometimes\'; give "never", "always" or a function of the arguments'),
         ({"approval": True}, 'approval=True; give "never", "always" or a function of the arguments'),

@@ -398,13 +398,21 @@ def test_a_record_is_written_wholly_or_not_at_all(path, room):
     assert (verify(path).records, faults(path)) == (3, [])
 
 
+def test_of_arguments_that_are_too_long_the_record_has_the_hash(path):
+    with closing(AuditLog(path)) as log:
+        log.decision(CALLER, "pay", "call-1", {"all": ["x" * 2_000] * 600}, (), "allowed")
+    (record,) = map(json.loads, path.read_text().splitlines())
+    assert record["arguments"]["…"] == "1,201,809 bytes of arguments"
+    assert len(record["arguments"]["sha256"]) == 64
+    assert faults(path) == []
+
+
 def test_a_record_that_is_too_long_is_refused(path):
     with closing(AuditLog(path)) as log:
         with pytest.raises(AuditError, match=r"A record of [\d,]+ bytes is too long for the audit log"):
-            log.decision(CALLER, "pay", "call-1", {"all": ["x" * 2_000] * 600}, (), "allowed")
-        log.decision(CALLER, "pay", "call-1", {"all": ["x" * 2_000] * 500}, (), "allowed")
-    write(path, 1)
-    assert (verify(path).records, faults(path)) == (2, [])
+            log.outcome(CALLER, "x" * 2_000_000, "call-1", "ok", 1.0)
+        log.outcome(CALLER, "pay", "call-1", "ok", 1.0)
+    assert (verify(path).records, faults(path)) == (1, [])
 
 
 def test_a_name_that_utf8_cannot_carry_is_refused(path):

@@ -52,9 +52,9 @@ FREE = Node("free")
         ([ALONE, ALONE], [[], [Edge(0)]]),
         ([FREE, Node("late", needs=(0,))], [[], [Edge(0)]]),
         ([Node("early", needs=(1,)), FREE], [[Edge(1)], []]),
-        ([Node("late", after=("free",)), FREE, FREE], [[Edge(1), Edge(2)], [], []]),
+        ([Node("late", after=("free",)), FREE, FREE], [[Edge(1, must=True), Edge(2, must=True)], [], []]),
         ([Node("late", after=("nowhere",)), FREE], [[], []]),
-        ([Node("late", ("write",), reads=names("x")), writes("x")], [[Edge(1, "x")], []]),
+        ([Node("late", ("write",), reads=names("x")), writes("x")], [[Edge(1, "x", must=True)], []]),
     ],
 )
 def test_each_call_waits_for_what_must_come_first(nodes, edges):
@@ -64,7 +64,7 @@ def test_each_call_waits_for_what_must_come_first(nodes, edges):
 def test_results_and_after_come_before_the_order_in_which_it_was_written():
     """The reader was written first, but it comes after the writer's tool."""
     reader = Node("read", after=("write",), reads=names("x"))
-    assert order([reader, writes("x")]) == [[Edge(1, "x")], []]
+    assert order([reader, writes("x")]) == [[Edge(1, "x", must=True)], []]
 
 
 def test_a_call_that_waits_for_itself_can_never_start_and_the_rest_can():

@@ -108,8 +108,14 @@ def test_references_are_found_at_any_depth_in_their_order() -> None:
     assert [str(reference) for reference in references_in(arguments)] == ["s1", "s2.x", "s1.y"]
 
 
-@pytest.mark.parametrize("value", [{"$ref": 5}, {"$ref": "s1", "more": 1}, {"ref": "s1"}, "s1", None])
-def test_what_only_looks_like_a_reference_is_none(value: Any) -> None:
+@pytest.mark.parametrize("value", [{"$ref": 5}, {"$ref": "s1", "more": 1}])
+def test_what_only_looks_like_a_reference_is_a_fault(value: Any) -> None:
+    with pytest.raises(ArgumentsError, match="nothing but the text"):
+        references_in({"a": value})
+
+
+@pytest.mark.parametrize("value", [{"ref": "s1"}, "s1", None])
+def test_anything_else_is_a_value(value: Any) -> None:
     assert references_in({"a": value}) == []
     assert resolve({"a": value}, {}) == {"a": value}
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -623,3 +624,43 @@ def test_everything_that_can_go_wrong_is_one_kind_of_error():
     assert issubclass(AuthenticationError, HotloopError)
     with pytest.raises(HotloopError):
         run_virtual(agent_of([REFUSED]).run("go"))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"user": 5}, "user is 5; give text."),
+        ({"user": "\ud800"}, "give text."),
+        ({"trace_id": 7}, "trace_id is 7; give text."),
+        ({"grants": "money"}, "grants is 'money'; give a set of names."),
+    ],
+)
+def test_what_is_said_of_a_run_is_checked(options, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        run_virtual(agent_of(["Hello."]).run("go", **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tools": None}, "tools is None; give a list of tools."),
+        ({"endpoint": None}, 'endpoint is None; give a URL or "local".'),
+        ({"audit": 5}, "audit is 5; give a file."),
+        ({"approvals": ""}, "approvals is ''; give a file."),
+    ],
+)
+def test_what_an_agent_is_made_of_is_checked(options, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        Agent(**({"model": "m", "endpoint": ScriptedModel(["Hello."])} | options))
+
+
+def test_a_session_wants_an_id():
+    with pytest.raises(ConfigError, match="id is None"):
+        agent_of([]).session(None)
+
+
+def test_outside_asyncio_a_session_runs_and_everything_closes():
+    agent = agent_of(["One.", "Two."])
+    session = agent.session("ann")
+    assert [session.run_sync("go").output, session.run_sync("on").output] == ["One.", "Two."]
+    agent.close_sync()

@@ -11,7 +11,7 @@ import pytest
 
 from hotloop import Agent, RunFinished, RunPaused, ToolFinished, tool
 from hotloop.errors import ApprovalRequired, ConfigError, RunError
-from hotloop.testing import ScriptedModel, call
+from hotloop.testing import ScriptedModel, call, say
 
 runs: list[str] = []
 
@@ -459,3 +459,39 @@ async def test_audit_log_says_who_decided(agent_of, tmp_path, approved):
     records = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     decisions = [(record["decision"], record["by"]) for record in records if "decision" in record]
     assert decisions == [("pending", ""), ("approved" if approved else "refused", "ann")]
+
+
+async def test_usage_of_all_turns_is_kept_over_a_pause(agent_of):
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    agent, _ = agent_of(say("", ONE, usage=usage), say("Done.", usage=usage))
+    run_id = (await paused(agent)).run_id
+    decide(agent, run_id, True)
+    assert (await agent.resume(run_id)).usage.input_tokens == 20
+
+
+async def test_an_id_that_waits_is_refused_before_anything_runs(agent_of):
+    agent, _ = agent_of(ONE, call("note", text="x"))
+    await paused(agent, trace_id="req-1")
+    runs.clear()
+    with pytest.raises(ConfigError, match="waits already"):
+        await agent.run("Go on.", trace_id="req-1")
+    assert runs == []
+
+
+async def test_sessions_resume_event_by_event(agent_of):
+    agent, _ = agent_of(ONE, "Paid.", "Again.")
+    session = agent.session("ann")
+    with pytest.raises(ApprovalRequired) as pause:
+        await session.run("I am Ann.")
+    decide(agent, pause.value.run_id, True)
+    *_, last = [event async for event in session.resume_stream(pause.value.run_id)]
+    assert last.result.output == "Paid."
+    assert (await session.run("More.")).output == "Again."
+
+
+async def test_a_decision_is_yes_or_no(agent_of):
+    agent, _ = agent_of(ONE)
+    pause = await paused(agent)
+    (asked,) = pause.calls
+    with pytest.raises(ConfigError, match="approved is 'no'"):
+        agent.approvals.decide(pause.run_id, asked.call_id, asked.digest, "no")

@@ -351,3 +351,9 @@ def test_each_request_begins_with_all_of_the_one_before(turns, width, dialect, p
     for before, after in zip(model.bodies, model.bodies[1:], strict=False):
         stable = before[: before.rindex(b"}]") + 1]
         assert after.startswith(stable)
+
+
+def test_the_same_call_is_the_same_however_it_is_written():
+    ways = ['{"key":"a","ms":1}', '{"ms":1, "key":"a"}', '{ "key": "a", "ms": 1 }']
+    result, model = asked([Call("broken", way) for way in ways] + ["I give up."])
+    assert (result.output, len(model.requests)) == ("I give up.", 4)

@@ -12,7 +12,7 @@ import pytest
 
 from hotloop import Agent
 from hotloop.budget import Budget
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, ToolsSpec, load_spec, load_tools
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, RulesSpec, ToolsSpec, load_spec, load_tools
 from hotloop.errors import ConfigError, ModelError, ToolDefinitionError
 from hotloop.tools.defining.tool import Tool
 
@@ -358,3 +358,41 @@ def test_without_pyyaml_a_sentence_says_what_to_install(monkeypatch: pytest.Monk
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ConfigError, match=r'pip install "hotloop\[yaml\]"'):
         load(LEAST)
+
+
+SERVERS = """\
+inference: {endpoint: "http://localhost/v1", model: m}
+tools:
+  mcp:
+    - name: shop
+      command: [python, shop.py]
+      timeout_ms: 1500
+      rules:
+        refund: {approval: always, requires: [money], timeout: 3s}
+  openapi:
+    - source: shop.yaml
+      timeout: 2s
+"""
+
+
+def test_servers_are_declared_like_anything_else(tmp_path):
+    (tmp_path / "agent.yaml").write_text(SERVERS)
+    tools = load_spec(tmp_path / "agent.yaml").tools
+    (server,), (document,) = tools.mcp, tools.openapi
+    assert (server.timeout, document.timeout) == (1.5, 2.0)
+    assert server.rules == {"refund": RulesSpec(approval="always", requires=("money",), timeout=3.0)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("command:", "comand:", "agent.yaml:5: tools.mcp[0].comand: unknown key; did you mean command?"),
+        ("approval: always", "approval: allways", "agent.yaml:8: tools.mcp[0].rules.refund.approval: "),
+        ("- source: shop.yaml\n      timeout", "timeout", "agent.yaml:9: tools.openapi: expected a list"),
+    ],
+)
+def test_what_is_wrong_with_a_server_has_its_line(tmp_path, before, after, says):
+    (tmp_path / "agent.yaml").write_text(SERVERS.replace(before, after))
+    with pytest.raises(ConfigError) as caught:
+        load_spec(tmp_path / "agent.yaml")
+    assert says in str(caught.value)

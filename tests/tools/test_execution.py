@@ -103,3 +103,16 @@ def test_all_arguments_that_a_schema_allows_can_be_told_apart():
         return len(keys)
 
     assert ran([call("look", keys=[1, "a"]), "ok"], look).contents == ["2"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_tool_that_ends_itself_does_not_end_the_agent(is_async):
+    def plain() -> str:
+        raise SystemExit(2)
+
+    async def other() -> str:
+        raise SystemExit(2)
+
+    leaves = tool(other if is_async else plain, name="leaves")
+    done = ran([call("leaves"), "It left."], leaves)
+    assert "SystemExit: 2" in done.errors[0]

@@ -106,10 +106,11 @@ class ReplyCalls(msgspec.Struct, eq=False):
             self.groups.append(group)
             self.ids.append(group.call_id)
             self.jobs += group.jobs
-        for job in self.jobs:
-            if not job.early:
-                job.since = self.since
-            if known:
+        if self.heard_groups:
+            for job in self.jobs:
+                job.since = job.since if job.early else self.since
+        if known:
+            for job in self.jobs:
                 job.result = known.get(job.call_id)
 
     async def run(self) -> list[ToolResult | None]:
@@ -118,7 +119,7 @@ class ReplyCalls(msgspec.Struct, eq=False):
         Cancelled, it cancels what runs and raises when that has ended.
         """
         ledger, jobs = self.context.ledger, self.jobs
-        if len(jobs) > 1 and (self.executor.ordered or any(job.step is not None for job in jobs)):
+        if len(jobs) > 1 and (self.executor.ordered or self.executor.policy.plan):
             _order(jobs)
         try:
             await self._take(jobs)

@@ -341,7 +341,7 @@ def test_a_fault_is_told_with_its_place(tmp_path, message, operation):
         ("openapi: 3.1.0", "has no operation that can be a tool"),
         ('{"openapi": ', "is no JSON: "),
         ("a: [", "is no YAML: "),
-        ("{" + '"a":{' * 5000, "is nested too deeply"),
+        ("{" + '"a":{' * 200_000, "is nested too deeply"),
         (b"\xff", "Byte 1 of"),
     ],
 )

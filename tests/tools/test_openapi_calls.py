@@ -343,7 +343,7 @@ PROBLEM = b'{"type": "about:blank", "title": "Sold out", "detail": "There are 3 
     [
         (reply(b"", 404, "location: /there"), ToolError, "The service answered 404 Not Found."),
         (reply(PROBLEM, 409), ToolError, "The service answered 409 Conflict. Sold out: There are 3 left."),
-        (reply(b'{"detail": [1]}', 422), ToolError, 'The service answered 422 Unprocessable Entity. {"detail": [1]}.'),
+        (reply(b'{"detail": [1]}', 424), ToolError, 'The service answered 424 Failed Dependency. {"detail": [1]}.'),
         (reply(b"x " * 9000, 400), ToolError, f"The service answered 400 Bad Request. {'x ' * 250}…."),
         (reply(b"no", 401), ToolError, f"The service answered 401 Unauthorized. no. {FROM}"),
         (reply(b"", 403), ToolError, f"The service answered 403 Forbidden. {FROM}"),

@@ -100,7 +100,7 @@ def test_a_tool_without_arguments_needs_none() -> None:
     [
         ('{"steps": [', "it is no JSON: "),
         ("\ud800", "it is no JSON: "),
-        ("[" * 5000, "it is no JSON: it is nested too deeply"),
+        ("[" * 200_000, "it is no JSON: it is nested too deeply"),
         ("[]", "it has no steps; write "),
         ("{}", "it has no steps; write "),
         ('{"steps": []}', "it has no steps; write "),

@@ -16,7 +16,7 @@ from figures import Row, compare, table
 from platforms import CLIENT_CPU, loop_factory, pin
 
 from hotloop.limit import Limit
-from hotloop.models.chatstream import ChatStream
+from hotloop.models.wire.chatstream import ChatStream
 
 ROUNDS, TIMES, TOKENS = 50, 200, 1000
 

@@ -19,7 +19,7 @@ from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
 from hotloop.models.reply import Call
 from hotloop.tools.running.caller import Caller
-from hotloop.tools.running.executor import Executor, Policy
+from hotloop.tools.running.executor import Executor, ToolPolicy
 from hotloop.tools.running.job import RunContext
 from hotloop.trace.ledger import Ledger
 from hotloop.units import clock
@@ -93,7 +93,7 @@ def cases() -> list[Case]:
 async def measure(progress: Progress) -> list[Case]:
     """All cases in turns, round after round; one round more is run first and not counted."""
     measured, numbers = cases(), count()
-    executors = [Executor([tool(look_up, **case.options)], Policy()) for case in measured]
+    executors = [Executor([tool(look_up, **case.options)], ToolPolicy()) for case in measured]
     for number in range(ROUNDS + 1):
         progress(f"CPU a call, round {number} of {ROUNDS}")
         for case, executor in zip(measured, executors, strict=True):

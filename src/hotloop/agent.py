@@ -22,10 +22,10 @@ from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.events import Event
 from hotloop.models.client import Client
 from hotloop.models.dialects import dialect_of
-from hotloop.models.http import HttpTransport
+from hotloop.models.http.target import chat_url
+from hotloop.models.http.transport import HttpTransport
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
-from hotloop.models.target import chat_url
 from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import nobody, streamed
 from hotloop.programs import ProgramCache
@@ -36,7 +36,7 @@ from hotloop.tools.approvals.journal import RunJournal, held
 from hotloop.tools.defining.source import Offer, Offered
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.caller import Caller, read_grants
-from hotloop.tools.running.executor import Executor, Policy
+from hotloop.tools.running.executor import Executor, ToolPolicy
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Usage
@@ -126,7 +126,7 @@ class Agent:
         if not prefix_cache and not self._dialect.cache_off:
             _log.warning("prefix_cache=False has no effect: %s services cache as they like.", self._dialect.name)
         self._transport = _transport(endpoint, model, self._key(api_key), headers or {})
-        self._policy = Policy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
+        self._policy = ToolPolicy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
         self._audit = _audit_log(audit)
         self._grants = read_grants(grants)
         self._approvals = approvals

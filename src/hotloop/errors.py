@@ -10,6 +10,8 @@ HotloopError
 │   ├── MalformedReply          bytes arrived that are no chat completion
 │   ├── TruncatedReply          the token cap was hit before the reply was complete
 │   ├── ContentFiltered         the service withheld the reply
+│   ├── CircuitOpen             the service failed too often lately and is left alone for `retry_after` seconds
+│   ├── ServiceBusy             no place in front of the service, or none in time: nothing was sent
 │   ├── ServiceError            the service answered with an error
 │   │   ├── RateLimited         too many requests or tokens: wait `retry_after` seconds
 │   │   ├── Overloaded          the service has no capacity just now, or failed inside
@@ -27,6 +29,7 @@ HotloopError
 └── RunError                    the run as a whole could not end in an answer
     ├── TurnLimit               the turns are used up and the model still wants tools
     ├── RepeatedFailure         the same call failed three times in the same way
+    ├── OutputInvalid           the answer does not have the form that was asked for
     └── ApprovalRequired        the run is paused until a person has decided about `calls`
 """
 
@@ -91,6 +94,22 @@ class TruncatedReply(ModelError):
 
 class ContentFiltered(ModelError):
     """The service's content filter withheld the reply."""
+
+
+class CircuitOpen(ModelError):
+    """The service failed too often lately and is left alone for `retry_after` seconds; nothing was sent."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ServiceBusy(ModelError):
+    """The queue in front of the service is full, or its wait would be longer than the time left; nothing was sent."""
+
+    retryable = True
 
 
 class ServiceError(ModelError):
@@ -189,6 +208,17 @@ class TurnLimit(RunError):
 
 class RepeatedFailure(RunError):
     """The same call failed three times with the same error."""
+
+
+class OutputInvalid(RunError):
+    """The answer does not have the form that was asked for, also after it was asked for again.
+
+    `text` is the answer as the model wrote it.
+    """
+
+    def __init__(self, message: str, *, text: str) -> None:
+        super().__init__(message)
+        self.text = text
 
 
 class ApprovalRequired(RunError):

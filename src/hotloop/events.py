@@ -44,6 +44,12 @@ class CallSealed(Event, frozen=True, gc=False):
     arguments: str
 
 
+class OutputPartial(Event, frozen=True, gc=False):
+    """What is there of a structured answer so far: `value` as plain lists, dicts and scalars, complete ones only."""
+
+    value: Any
+
+
 class ReplyFinished(Event, frozen=True, gc=False):
     """The model's reply of this turn is complete."""
 

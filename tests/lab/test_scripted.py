@@ -7,7 +7,7 @@ from hotloop.errors import InvalidRequest, TransportError
 from hotloop.lab.script import ScriptExhausted, call, raw, say
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.lab.virtual import run_virtual
-from hotloop.models.chatstream import ChatStream
+from hotloop.models.wire.chatstream import ChatStream
 from hotloop.units import NS_PER_MS, clock
 
 WORDS = " ".join(f"w{number}" for number in range(96))

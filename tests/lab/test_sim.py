@@ -9,7 +9,7 @@ import uvloop
 from hotloop.errors import ConfigError, TruncatedReply
 from hotloop.lab.script import call, raw, say
 from hotloop.lab.sim import SimulatedService
-from hotloop.models.chatstream import ChatStream
+from hotloop.models.wire.chatstream import ChatStream
 
 WORDS = " ".join(f"w{number}" for number in range(40))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hotloop.errors import ModelError
 from hotloop.events import CallOpened, CallSealed, Event, ReasoningDelta, TextDelta
-from hotloop.models.chatstream import ChatStream
 from hotloop.models.reply import Reply
+from hotloop.models.wire.chatstream import ChatStream
 
 DONE = b"data: [DONE]\n\n"
 

@@ -19,7 +19,7 @@ from hotloop.models.reply import Call
 from hotloop.tools.defining.define import tool
 from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.calls import ReplyCalls
-from hotloop.tools.running.executor import Executor, Policy
+from hotloop.tools.running.executor import Executor, ToolPolicy
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.progress import report
 from hotloop.tools.running.result import ToolResult
@@ -92,7 +92,7 @@ def acted(calls: list[Call], *tools, budget: Budget | None = None, **policy) -> 
     """`calls` run in virtual time."""
 
     async def main():
-        return await act(Executor(tools or (look_up, send), Policy(**policy)), calls, budget)
+        return await act(Executor(tools or (look_up, send), ToolPolicy(**policy)), calls, budget)
 
     return run_virtual(main())
 
@@ -133,7 +133,7 @@ def test_waiting_for_a_place_has_an_owner():
 
 def test_one_call_needs_no_other_task():
     async def main():
-        executor = Executor([look_up], Policy())
+        executor = Executor([look_up], ToolPolicy())
         tasks = []
         asyncio.get_running_loop().call_later(0.1, lambda: tasks.extend(asyncio.all_tasks()))
         await act(executor, lookups("a"))
@@ -187,7 +187,7 @@ def test_a_tool_that_was_given_up_reports_no_more():
         return "late"
 
     async def main():
-        done = await act(Executor([tool(stuck, timeout=0.05)], Policy()), [call("stuck")])
+        done = await act(Executor([tool(stuck, timeout=0.05)], ToolPolicy()), [call("stuck")])
         release.set()
         await asyncio.to_thread(reported.wait, 10)
         await asyncio.sleep(0.01)
@@ -206,7 +206,7 @@ def test_an_unknown_tool_is_answered_with_what_was_meant_and_what_there_is():
 
 def test_an_unknown_tool_of_an_agent_without_tools():
     async def main():
-        return await act(Executor([], Policy()), [call("anything")])
+        return await act(Executor([], ToolPolicy()), [call("anything")])
 
     assert run_virtual(main()).errors == ["There is no tool anything. The tools are: none."]
 
@@ -303,7 +303,7 @@ def test_a_tool_is_cancelled_from_inside_while_the_caller_handles_a_cancellation
             try:
                 await asyncio.sleep(10)
             except asyncio.CancelledError:
-                return await act(Executor([tool(work, name="it")], Policy()), [call("it")])
+                return await act(Executor([tool(work, name="it")], ToolPolicy()), [call("it")])
 
         task = asyncio.create_task(cleaning_up())
         await asyncio.sleep(0.1)
@@ -348,7 +348,7 @@ def test_a_plain_function_is_given_up_at_its_timeout():
         return "late"
 
     async def main():
-        return await act(Executor([tool(stuck, timeout=0.05)], Policy()), [call("stuck")])
+        return await act(Executor([tool(stuck, timeout=0.05)], ToolPolicy()), [call("stuck")])
 
     try:
         done = asyncio.run(main())
@@ -487,7 +487,7 @@ def later(*steps, **policy):
     """Each step (seconds to wait, calls) on one executor; the outcomes of each."""
 
     async def main():
-        executor = Executor([look_up, send, flaky(1, read_only=True)], Policy(**policy))
+        executor = Executor([look_up, send, flaky(1, read_only=True)], ToolPolicy(**policy))
         seen = []
         for seconds, calls in steps:
             await asyncio.sleep(seconds)
@@ -535,7 +535,7 @@ def test_plain_functions_run_in_threads_with_the_callers_context():
 
     async def main():
         user.set("ann")
-        return await act(Executor([tool(whoami)], Policy()), [call("whoami")])
+        return await act(Executor([tool(whoami)], ToolPolicy()), [call("whoami")])
 
     assert run_virtual(main()).contents == ['["ann",false]']
 
@@ -572,7 +572,7 @@ def test_a_plain_function_may_return_a_coroutine():
 
 async def cancelled_after(seconds: float, calls: list[Call], *tools, **policy):
     """The executor's task, cancelled and given 100 ms; and all that is still there."""
-    task = asyncio.create_task(act(Executor(tools, Policy(**policy)), calls))
+    task = asyncio.create_task(act(Executor(tools, ToolPolicy(**policy)), calls))
     await asyncio.sleep(seconds)
     task.cancel()
     await asyncio.wait({task}, timeout=0.1)
@@ -648,7 +648,7 @@ def test_cleaning_up_after_a_cancellation_has_a_little_time():
 def test_the_time_of_a_tool_that_was_cancelled_is_its_own():
     async def main():
         ledger = Ledger(clock(), "test")
-        batch = batch_of(Executor([look_up], Policy()), lookups("a", "b"), ledger)
+        batch = batch_of(Executor([look_up], ToolPolicy()), lookups("a", "b"), ledger)
         task = asyncio.create_task(batch.run())
         await asyncio.sleep(0.1)
         task.cancel()

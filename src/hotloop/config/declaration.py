@@ -14,7 +14,7 @@ from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, 
 from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, MCPSpec, OpenAPISpec, RulesSpec, ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
-from hotloop.models.target import chat_url, parse_target
+from hotloop.models.http.target import chat_url, parse_target
 from hotloop.units import parse_duration
 from hotloop.words import did_you_mean
 

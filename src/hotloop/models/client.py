@@ -16,13 +16,13 @@ from hotloop.budget import Deadline
 from hotloop.errors import MalformedReply, ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
 from hotloop.limit import Limit
-from hotloop.models.assembler import CallAssembler
-from hotloop.models.chatstream import ChatStream
-from hotloop.models.faults import service_error
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
-from hotloop.models.salvage import salvage
 from hotloop.models.transport import Emit, Throttle, Transport
+from hotloop.models.wire.assembler import CallAssembler
+from hotloop.models.wire.chatstream import ChatStream
+from hotloop.models.wire.faults import service_error
+from hotloop.models.wire.salvage import salvage
 from hotloop.trace.ledger import Ledger, TurnFacts
 from hotloop.units import NS_PER_MS, NS_PER_S, Clock
 

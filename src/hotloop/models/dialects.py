@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hotloop.errors import ConfigError
-from hotloop.models.target import split_url
+from hotloop.models.http.target import split_url
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -14,8 +14,12 @@ class Dialect(msgspec.Struct, frozen=True):
     `max_tokens` is the name of the token cap; `empty_content` the content of an assistant turn that is only calls;
     `forbids_tools` tells that `tool_choice: "none"` works with tools present, which keeps the cached prefix;
     `echo_reasoning` that a turn with calls must carry its reasoning back; `stream_options` is what asks for usage in
-    a stream; `cache_off` and `cache_key` are the fields that switch the prefix cache off and make it sticky;
-    `key_variable` is the environment variable that its users keep their key in.
+    a stream; `cache_off` is the field that switches the prefix cache off, `sticky` the one that keeps requests where
+    their prefix is cached (%b is the key as JSON), made from the conversation's name and, with `sticky_front`, from
+    what every request begins with; `schema` tells that `response_format` takes a JSON schema and holds the model to
+    it, `schema_streams` that it does so in a stream, `schema_with_tools` beside tools; `caches` that prefixes are
+    cached, `partial_history` that a conversation may end with calls that have no results yet; `key_variable` is the
+    environment variable that its users keep their key in.
     """
 
     name: str
@@ -25,7 +29,13 @@ class Dialect(msgspec.Struct, frozen=True):
     echo_reasoning: bool = False
     stream_options: bytes = b'{"include_usage":true}'
     cache_off: bytes = b""
-    cache_key: str = ""
+    sticky: bytes = b""
+    sticky_front: bool = False
+    schema: bool = False
+    schema_streams: bool = True
+    schema_with_tools: bool = False
+    caches: bool = False
+    partial_history: bool = False
     key_variable: str = ""
 
 
@@ -35,20 +45,44 @@ _ALL = (
         "openai",
         max_tokens="max_completion_tokens",
         stream_options=b'{"include_usage":true,"include_obfuscation":false}',
-        cache_key="prompt_cache_key",
+        sticky=b'"prompt_cache_key":%b',
+        sticky_front=True,
+        schema=True,
+        schema_with_tools=True,
+        caches=True,
         key_variable="OPENAI_API_KEY",
     ),
-    Dialect("groq", max_tokens="max_completion_tokens", key_variable="GROQ_API_KEY"),
-    Dialect("vllm"),
-    Dialect("sglang"),
-    Dialect("llamacpp", cache_off=b'"cache_prompt":false'),
-    Dialect("ollama", empty_content="", forbids_tools=False),
-    Dialect("dynamo"),
-    Dialect("deepseek", empty_content="", echo_reasoning=True, key_variable="DEEPSEEK_API_KEY"),
+    Dialect(
+        "groq",
+        max_tokens="max_completion_tokens",
+        schema=True,
+        schema_streams=False,
+        caches=True,
+        key_variable="GROQ_API_KEY",
+    ),
+    Dialect("vllm", schema=True, caches=True, partial_history=True),
+    Dialect("sglang", sticky=b'"session_id":%b', schema=True, caches=True, partial_history=True),
+    Dialect("llamacpp", cache_off=b'"cache_prompt":false', schema=True, caches=True, partial_history=True),
+    Dialect("ollama", empty_content="", forbids_tools=False, schema=True, caches=True, partial_history=True),
+    Dialect(
+        "dynamo",
+        sticky=b'"nvext":{"session_control":{"session_id":%b,"action":"bind","timeout":300}}',
+        schema=True,
+        caches=True,
+        partial_history=True,
+    ),
+    Dialect("deepseek", empty_content="", echo_reasoning=True, caches=True, key_variable="DEEPSEEK_API_KEY"),
+    Dialect("gemini", schema=True, caches=True, key_variable="GEMINI_API_KEY"),
 )
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in _ALL}
 
-_HOSTS = {"api.openai.com": "openai", "api.groq.com": "groq", "api.deepseek.com": "deepseek", "ollama.com": "ollama"}
+_HOSTS = {
+    "api.openai.com": "openai",
+    "api.groq.com": "groq",
+    "api.deepseek.com": "deepseek",
+    "ollama.com": "ollama",
+    "generativelanguage.googleapis.com": "gemini",
+}
 _PORTS = {11434: "ollama", 30000: "sglang"}  # default ports that only these services use
 
 

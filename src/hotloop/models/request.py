@@ -7,7 +7,7 @@ after them. The prefix that a service caches so never changes by a byte.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,10 +17,33 @@ from hotloop.models.dialects import Dialect
 _encode = msgspec.json.encode
 
 
+class AnswerForm(msgspec.Struct, frozen=True):
+    """How a structured answer is asked for, in one of two ways; as JSON.
+
+    `response_format` constrains what is written as text. `tool` is the definition of a tool whose arguments are the
+    answer and `choice` the `tool_choice` that makes the model call it.
+    """
+
+    response_format: bytes = b""
+    tool: bytes = b""
+    choice: bytes = b""
+
+
 class RequestTemplate:
     """Makes request bodies for one model and one set of tools. `max_tokens` is the cap for each reply."""
 
-    __slots__ = ("_bare", "_prefix", "_tokens_key", "dialect", "max_tokens", "stream")
+    __slots__ = (
+        "_bare",
+        "_end",
+        "_last_end",
+        "_prefix",
+        "_sticky",
+        "_tokens_key",
+        "dialect",
+        "max_tokens",
+        "model",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -28,11 +51,13 @@ class RequestTemplate:
         dialect: Dialect,
         tools: Sequence[bytes] = (),
         *,
+        answer: AnswerForm | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         stream: bool = True,
         prefix_cache: bool = True,
     ) -> None:
+        self.model = model
         self.dialect = dialect
         self.max_tokens = max_tokens
         self.stream = stream
@@ -45,18 +70,53 @@ class RequestTemplate:
         fixed = _encode(options)[:-1]
         if not prefix_cache and dialect.cache_off:
             fixed += b"," + dialect.cache_off
-        offered = b',"tools":[%b]' % b",".join(tools) if tools else b""
-        if prefix_cache and dialect.cache_key:
-            key = hashlib.sha256(fixed + offered).hexdigest()[:32]
-            fixed += b",%b:%b" % (_encode(dialect.cache_key), _encode(key))
-        self._prefix = fixed + offered + b',"messages":['
-        self._bare = self._prefix if dialect.forbids_tools and tools else fixed + b',"messages":['
+        form = answer or AnswerForm()
+        own = [form.tool] if form.tool else []
+        self._prefix = fixed + _offered([*tools, *own]) + b',"messages":['
+        self._bare = self._prefix if dialect.forbids_tools else fixed + _offered(own) + b',"messages":['
+        held = b',"response_format":' + form.response_format if form.response_format else b""
+        forced = b',"tool_choice":' + form.choice if form.choice else b""
+        forbidden = b',"tool_choice":"none"' if tools and dialect.forbids_tools else b""
+        self._end = (held if not tools or dialect.schema_with_tools else b"") + (b"" if tools else forced)
+        self._last_end = held + (forced or forbidden)
+        self._sticky = _sticky(dialect, self._prefix) if prefix_cache else None
 
-    def body(self, messages: bytes | bytearray, *, tools: bool = True, max_tokens: int | None = None) -> bytes:
-        """One request over these messages; `tools=False` asks for an answer without calls."""
-        tail = b"]"
-        if not tools and self._bare is self._prefix:
-            tail += b',"tool_choice":"none"'
+    @property
+    def front(self) -> bytes:
+        """What every body begins with, up to the first message."""
+        return self._prefix
+
+    def body(
+        self, messages: bytes | bytearray, *, tools: bool = True, max_tokens: int | None = None, session: str = ""
+    ) -> bytes:
+        """One request over these messages; `tools=False` asks for an answer without calls.
+
+        `session` names the conversation, for services that keep one where its prefix is cached.
+        """
+        tail = self._end if tools else self._last_end
         if cap := max_tokens or self.max_tokens:
             tail += b",%b:%d" % (self._tokens_key, cap)
-        return b"".join((self._prefix if tools else self._bare, messages, tail, b"}"))
+        if self._sticky is not None:
+            tail += self._sticky(session)
+        return b"".join((self._prefix if tools else self._bare, messages, b"]", tail, b"}"))
+
+
+def _offered(definitions: Sequence[bytes]) -> bytes:
+    return b',"tools":[%b]' % b",".join(definitions) if definitions else b""
+
+
+def _sticky(dialect: Dialect, front: bytes) -> Callable[[str], bytes] | None:
+    """What keeps requests of one conversation, or with one front, where their prefix is cached; None: nothing does."""
+    if not dialect.sticky:
+        return None
+    common = _digest(front) if dialect.sticky_front else ""
+
+    def sticky(session: str) -> bytes:
+        key = common + (_digest(session.encode()) if session else "")  # whose session it is concerns no service
+        return b"," + dialect.sticky % _encode(key) if key else b""
+
+    return sticky
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

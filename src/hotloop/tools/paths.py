@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ArgumentsError, ToolError
-from hotloop.models.frames import decode_json
+from hotloop.models.wire.frames import decode_json
 from hotloop.words import listed, short
 
 Path = tuple[str | int | None, ...]

@@ -73,6 +73,30 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     missed: bool = False
 
 
+Why = Literal["first", "retry", "correction", "hedge", "fallback", "escalation", "repair", "prefill"]
+
+
+class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
+    """One request to a service, whatever came of it; times in nanoseconds of the run's clock.
+
+    `why` is "first", "retry" (after an error that may pass), "correction" (the request was changed after an error),
+    "hedge" (beside a slow one), "fallback" (another service or model), "escalation" (a stronger model), "repair" (the
+    answer had the wrong form) or "prefill" (to have a prefix cached). `outcome` is "ok", "failed", "rejected" (a
+    reply that was not good enough), "lost" (the other one of a hedge was first) or "cancelled"; `reason` tells why in
+    words, "" for "ok". `first` is when its first token came, 0 if none did.
+    """
+
+    turn: int
+    service: str
+    model: str
+    why: Why
+    start: int
+    end: int
+    outcome: str
+    first: int = 0
+    reason: str = ""
+
+
 class TurnFacts(msgspec.Struct):
     """What one reply of the model was; times in nanoseconds, None is unknown.
 
@@ -80,7 +104,7 @@ class TurnFacts(msgspec.Struct):
     between the first and the last token over the tokens after the first. `buffered` tells that all tokens came in
     one instant although a stream was asked for: something upstream held them back, and there is no TPOT. `burst` tells
     the same of the calls: they came together with the end of the reply, so that no tool could begin early. `discarded`
-    is how many began early for a reply that came to nothing.
+    is how many began early for a reply that came to nothing. `attempts` is how many requests it took.
     """
 
     turn: int
@@ -103,7 +127,20 @@ class TurnFacts(msgspec.Struct):
 class Ledger:
     """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run."""
 
-    __slots__ = ("at", "clock", "end", "facts", "name", "stages", "start", "started", "trace_id", "turn", "turns")
+    __slots__ = (
+        "at",
+        "attempts",
+        "clock",
+        "end",
+        "facts",
+        "name",
+        "stages",
+        "start",
+        "started",
+        "trace_id",
+        "turn",
+        "turns",
+    )
 
     def __init__(self, clock: Clock, trace_id: str, name: str = "", started: float = 0.0) -> None:
         self.clock = clock
@@ -112,6 +149,7 @@ class Ledger:
         self.started = started
         self.stages: list[Stage] = []
         self.turns: list[TurnFacts] = []
+        self.attempts: list[AttemptFacts] = []
         self.facts: dict[str, Any] = {}
         self.turn = 0
         self.start = self.at = self.end = clock()

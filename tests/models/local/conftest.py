@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hotloop.models.chatstream import ChatStream
 from hotloop.models.local.engine import LocalTransport
 from hotloop.models.reply import Reply
 from hotloop.models.transport import Throttle
+from hotloop.models.wire.chatstream import ChatStream
 
 ORDER_ID = {"type": "string", "pattern": "^[0-9]{8}$"}
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.errors import TruncatedReply
-from hotloop.models.chatstream import ChatStream
 from hotloop.models.local.reply import EngineFault, LineReader, ReplyWriter
 from hotloop.models.reply import Reply
+from hotloop.models.wire.chatstream import ChatStream
 
 NAMES = ["look", "look_up", "go"]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 7}

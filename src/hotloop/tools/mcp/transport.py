@@ -18,7 +18,7 @@ import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from hotloop.models.proxy import is_loopback
+from hotloop.models.http.proxy import is_loopback
 from hotloop.tools.mcp import keeper
 from hotloop.tools.mcp.endpoint import Endpoint
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hotloop.errors import ToolError, ToolUnavailable
-from hotloop.models.proxy import is_loopback
+from hotloop.models.http.proxy import is_loopback
 from hotloop.tools.openapi.auth import Credentials, credentials
 from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.operations import READING

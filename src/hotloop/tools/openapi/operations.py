@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from hotloop.errors import ConfigError
-from hotloop.models.target import split_url
+from hotloop.models.http.target import split_url
 from hotloop.tools.defining.foreign import is_readable, naming, plain_name, with_hash
 from hotloop.tools.openapi.document import Document, Node
 from hotloop.tools.openapi.schemas import shorten

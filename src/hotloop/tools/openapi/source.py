@@ -11,8 +11,8 @@ from urllib.parse import urlunsplit
 import msgspec
 
 from hotloop.errors import ConfigError
-from hotloop.models.proxy import is_loopback
-from hotloop.models.target import split_url
+from hotloop.models.http.proxy import is_loopback
+from hotloop.models.http.target import split_url
 
 _MOST_BYTES = 64 << 20
 _YAML_TAG = "tag:yaml.org,2002:"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from hotloop.errors import ArgumentsError
-from hotloop.models.frames import decode_json
+from hotloop.models.wire.frames import decode_json
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.plan.references import STEP_ID, Reference, is_reference, references_in
 from hotloop.words import listed

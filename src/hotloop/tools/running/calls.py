@@ -10,8 +10,8 @@ import msgspec
 
 from hotloop.errors import ArgumentsError
 from hotloop.limit import stop
-from hotloop.models.assembler import CallAssembler
 from hotloop.models.reply import Call
+from hotloop.models.wire.assembler import CallAssembler
 from hotloop.tools.plan.plan import PLAN, Step, mismatch, plan_result
 from hotloop.tools.plan.reading import PlanReader
 from hotloop.tools.plan.references import value_of

@@ -27,7 +27,7 @@ _NARROWER = "Ask for less of it."
 _REST = 'Call read_result with result "{}" for the rest.'
 
 
-class Policy(msgspec.Struct, frozen=True):
+class ToolPolicy(msgspec.Struct, frozen=True):
     """How tools run unless they say otherwise; times in seconds, `ttl` for read-only tools only.
 
     `max_result` is how many characters of a result the model reads, None a number that nearly none has. With `plan` it
@@ -48,7 +48,7 @@ class Executor:
     Raises ConfigError for tools whose `after` contradicts.
     """
 
-    def __init__(self, tools: Sequence[Tool], policy: Policy, audit: AuditLog | None = None) -> None:
+    def __init__(self, tools: Sequence[Tool], policy: ToolPolicy, audit: AuditLog | None = None) -> None:
         check_acyclic(tools)
         self.policy = policy
         self.audit = audit
@@ -100,7 +100,7 @@ class Executor:
         return f"There is no tool {name}{meant} The tools are: {', '.join(self.prepared) or 'none'}."
 
 
-def _prepare(tool: Tool, policy: Policy) -> PreparedTool:
+def _prepare(tool: Tool, policy: ToolPolicy) -> PreparedTool:
     """Only read-only and idempotent tools may run twice, and only results of read-only ones are kept."""
     retries = tool.retry if tool.retry is not None else policy.retry
     ttl = (policy.ttl if tool.ttl is None else tool.ttl) if tool.read_only else None

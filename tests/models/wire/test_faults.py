@@ -19,7 +19,7 @@ from hotloop.errors import (
     ServiceError,
     ToolUseFailed,
 )
-from hotloop.models.faults import is_error, retry_after, service_error
+from hotloop.models.wire.faults import is_error, retry_after, service_error
 
 
 def fault(status, body="", **headers):

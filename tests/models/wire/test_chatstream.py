@@ -20,7 +20,7 @@ from hotloop.errors import (
     TransportError,
 )
 from hotloop.events import ReasoningDelta, ReplyFinished, TextDelta
-from hotloop.models.chatstream import ChatStream
+from hotloop.models.wire.chatstream import ChatStream
 from hotloop.trace.ledger import Usage
 
 PLAIN = [chunk({"role": "assistant", "content": ""}), text("Good "), text("day."), end("stop"), DONE]

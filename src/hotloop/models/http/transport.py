@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hotloop.errors import ConfigError, ConnectError
-from hotloop.models.connection import Connection, Stale
-from hotloop.models.proxy import Proxy, Tunnel, proxy_for
-from hotloop.models.target import Target, parse_target
+from hotloop.models.http.connection import Connection, Stale
+from hotloop.models.http.proxy import Proxy, Tunnel, proxy_for
+from hotloop.models.http.target import Target, parse_target
 from hotloop.models.transport import Receiver
 
 _SHORT = 1.0  # seconds that a spare connection must have lived to be replaced

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.models.salvage import salvage
+from hotloop.models.wire.salvage import salvage
 
 TOOLS = frozenset({"get_weather", "ping", "a.b-c"})
 PARIS = '{"city": "Paris"}'

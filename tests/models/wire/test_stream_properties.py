@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from wire_frames import DONE, call_events, calls, chunk, data, end, item, parse, text
 
 from hotloop.events import CallOpened, CallSealed, ReplyFinished
-from hotloop.models.chatstream import ChatStream
 from hotloop.models.reply import Reply
+from hotloop.models.wire.chatstream import ChatStream
 
 # Reads make no difference
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import DIALECTS, dialect_of
-from hotloop.models.target import Target, chat_url, parse_target
+from hotloop.models.http.target import Target, chat_url, parse_target
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from loopback import Got, answer, service, sockets
 
-from hotloop.models.http import HttpTransport
+from hotloop.models.http.transport import HttpTransport
 
 
 class Elsewhere:
@@ -127,7 +127,7 @@ logging.getLogger("asyncio").setLevel(logging.ERROR)  # a slow machine is no fau
 from loopback import Got, chunked, reply
 from test_http_loops import Elsewhere
 from hotloop.errors import TransportError
-from hotloop.models.http import HttpTransport
+from hotloop.models.http.transport import HttpTransport
 {policy}
 
 async def handle(peer):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from hotloop.errors import ConfigError, ConnectError
-from hotloop.models.target import Target
+from hotloop.models.http.target import Target
 
 
 class Proxy(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hotloop.models.frames import decode_json, encode_json
 from hotloop.models.reply import Call, Reply
+from hotloop.models.wire.frames import decode_json, encode_json
 from hotloop.trace.ledger import Usage
 
 _END = "</function>"

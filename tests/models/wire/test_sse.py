@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.models.sse import EventSource, payloads
+from hotloop.models.wire.sse import EventSource, payloads
 
 
 def read(*pieces: bytes) -> list[bytes]:

@@ -11,9 +11,9 @@ import trustme
 from loopback import Got, answer, chunked, eventually, reply, service
 
 from hotloop.errors import ConfigError, ConnectError, TransportError
-from hotloop.models.http import HttpTransport
-from hotloop.models.proxy import Proxy, proxy_for
-from hotloop.models.target import parse_target
+from hotloop.models.http.proxy import Proxy, proxy_for
+from hotloop.models.http.target import parse_target
+from hotloop.models.http.transport import HttpTransport
 
 EVERY_LOOP = True
 CA = trustme.CA()
@@ -74,7 +74,7 @@ async def test_a_service_that_is_not_trusted(certificate):
 
 
 async def test_the_usual_authorities_are_asked_by_default(tmp_path, monkeypatch):
-    monkeypatch.setattr("hotloop.models.http._tls_context", None)
+    monkeypatch.setattr("hotloop.models.http.transport._tls_context", None)
     async with service(answer, tls=server_side()) as served:
         transport = HttpTransport(served.url)
         with pytest.raises(ConnectError, match="not trusted"):
@@ -82,7 +82,7 @@ async def test_the_usual_authorities_are_asked_by_default(tmp_path, monkeypatch)
         await transport.aclose()
         CA.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        monkeypatch.setattr("hotloop.models.http._tls_context", None)
+        monkeypatch.setattr("hotloop.models.http.transport._tls_context", None)
         transport = HttpTransport(served.url)
         assert (await send(transport)).body == b"hi"
         await transport.aclose()

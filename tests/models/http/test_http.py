@@ -9,8 +9,8 @@ import pytest
 from loopback import Got, answer, chunked, eventually, reply, service, sockets
 
 from hotloop.errors import ConfigError, ConnectError, TransportError
-from hotloop.models import connection as connection_module
-from hotloop.models.http import HttpTransport
+from hotloop.models.http import connection as connection_module
+from hotloop.models.http.transport import HttpTransport
 
 EVERY_LOOP = True
 
@@ -366,7 +366,7 @@ async def test_warm_connections_are_there_and_stay_there():
 
 
 async def test_a_lost_one_is_replaced(monkeypatch):
-    monkeypatch.setattr("hotloop.models.http._SHORT", 0.0, raising=False)
+    monkeypatch.setattr("hotloop.models.http.transport._SHORT", 0.0, raising=False)
     async with service(answer) as served:
         transport = HttpTransport(served.url)
         await transport.warm(2)
@@ -517,7 +517,7 @@ async def test_closing_ends_requests_and_the_transport_can_be_used_again():
 
 
 async def test_closing_stops_the_replacing_of_lost_connections(monkeypatch):
-    monkeypatch.setattr("hotloop.models.http._SHORT", 0.0, raising=False)
+    monkeypatch.setattr("hotloop.models.http.transport._SHORT", 0.0, raising=False)
     async with service(answer) as served:
         transport = HttpTransport(served.url)
         await transport.warm(1)

@@ -9,8 +9,8 @@ from wire_frames import DONE, call_events, called, calls, chunk, end, error, ite
 
 from hotloop.errors import MalformedReply, TransportError, TruncatedReply
 from hotloop.events import CallOpened, CallSealed
-from hotloop.models.assembler import CallAssembler, _Slot
 from hotloop.models.reply import Reply
+from hotloop.models.wire.assembler import CallAssembler, _Slot
 
 PARIS, ROME = '{"city": "Paris"}', '{"city": "Rome"}'
 BOTH = [("weather", {"city": "Paris"}), ("weather", {"city": "Rome"})]

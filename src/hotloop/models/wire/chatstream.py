@@ -12,9 +12,10 @@ import msgspec
 
 from hotloop.errors import ContentFiltered, MalformedReply, ModelError, TransportError, TruncatedReply
 from hotloop.events import Event, ReasoningDelta, ReplyFinished, TextDelta
-from hotloop.models.assembler import CallAssembler
-from hotloop.models.faults import is_error, service_error
-from hotloop.models.frames import (
+from hotloop.models.reply import Call, Reply
+from hotloop.models.wire.assembler import CallAssembler
+from hotloop.models.wire.faults import is_error, service_error
+from hotloop.models.wire.frames import (
     Delta,
     Frame,
     decode_frame,
@@ -26,9 +27,8 @@ from hotloop.models.frames import (
     usage_of,
     whole_frame,
 )
-from hotloop.models.likeness import Likeness, likeness
-from hotloop.models.reply import Call, Reply
-from hotloop.models.sse import BETWEEN, EventSource, payloads
+from hotloop.models.wire.likeness import Likeness, likeness
+from hotloop.models.wire.sse import BETWEEN, EventSource, payloads
 
 _SAFE = frozenset({"stop", "tool_calls", "function_call"})
 _FAILED = frozenset({"error", "abort"})

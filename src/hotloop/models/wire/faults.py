@@ -20,7 +20,7 @@ from hotloop.errors import (
     ServiceError,
     ToolUseFailed,
 )
-from hotloop.models.frames import decode_json
+from hotloop.models.wire.frames import decode_json
 
 _OVERFLOW = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt is too long|exceeds? the (available )?context"

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from hotloop.events import CallOpened, CallSealed, Event
-from hotloop.models.frames import decode_json, encode_json
 from hotloop.models.reply import Call
+from hotloop.models.wire.frames import decode_json, encode_json
 
 _MARK = re.compile(r'["\\{}\[\]]')
 _OURS = frozenset({"index", "id", "type", "function"})

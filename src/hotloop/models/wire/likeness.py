@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from hotloop.models.sse import BETWEEN
+from hotloop.models.wire.sse import BETWEEN
 
 _texts = re.compile(rb'"content": ?"([^"\\\x00-\x1f]+)"').findall  # texts whose characters stand for themselves
 

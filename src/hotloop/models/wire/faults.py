@@ -85,14 +85,14 @@ def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
         if seconds is not None:
             return seconds * unit
     resets = [
-        _span(value)
+        span(value)
         for name, value in headers.items()
         if name.startswith("x-ratelimit-reset-") and headers.get(name.replace("reset", "remaining"), "0") == "0"
     ]
     if known := [seconds for seconds in resets if seconds is not None]:
         return max(known)
     found = _TRY_AGAIN.search(message)
-    return _span(found[1]) if found else None
+    return span(found[1]) if found else None
 
 
 def is_error(value: Any) -> bool:
@@ -164,7 +164,7 @@ def _seconds_or_date(value: str) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _span(text: str) -> float | None:
+def span(text: str) -> float | None:
     """Seconds from "2m59.56s", "350ms" or a plain number."""
     parts = _SPAN.findall(text)
     if not parts:

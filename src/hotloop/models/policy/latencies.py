@@ -1,0 +1,102 @@
+"""What a service has shown of its speed: when silence means that it is stuck, and when a second request pays."""
+
+from __future__ import annotations
+
+from hotloop.units import NS_PER_S
+
+_KEPT = 256  # newest values of each kind
+_ENOUGH = 20  # values before they tell anything
+_STALE = 16  # new values before they are put in order anew
+_NEWEST = 10  # first tokens that tell how the service does just now
+_SLOW = 2.0  # times what is usual
+_STALL_GAPS, _STALL_LEAST, _STALL_MOST = 10, 2.0, 30.0  # times the longest usual gap; seconds
+_HEDGES_AT_ONCE = 5.0
+
+
+class Latencies:
+    """Times of one service's replies, in nanoseconds, and how many second requests they allow: a share of all.
+
+    Threads may share it; a value that two of them note in the same instant may be lost.
+    """
+
+    __slots__ = ("_first_tokens", "_gaps", "_hedges", "_ratios", "_share")
+
+    def __init__(self, hedge_share: float) -> None:
+        self._share = hedge_share
+        self._hedges = 0.0
+        self._gaps = _Sample(_KEPT)
+        self._first_tokens: dict[int, _Sample] = {}
+        self._ratios = _Sample(_NEWEST)
+
+    def note(self, ttft: int, size: int, longest_gap: int) -> None:
+        """A reply was complete; `size` is how many bytes of its prompt were not cached."""
+        self._gaps.add(longest_gap)
+        self._first_token(ttft, size)
+
+    def gave_up(self, waited: int, size: int) -> None:
+        """A request was given up after this time without a first token, which took at least as long therefore.
+
+        Without these a hedge that wins would hide the very times that it is for.
+        """
+        self._first_token(waited, size)
+
+    def stall(self) -> float:
+        """Seconds of silence within a reply after which it is stuck, and not just slow."""
+        if self._gaps.count < _ENOUGH:
+            return _STALL_MOST
+        return min(_STALL_MOST, max(_STALL_LEAST, _STALL_GAPS * self._gaps.percentile(99) / NS_PER_S))
+
+    def slow_now(self) -> bool:
+        """Whether the service as a whole is slow: its newest replies took long for prompts of their size."""
+        return self._ratios.count >= _NEWEST and self._ratios.percentile(50) > _SLOW * 1000
+
+    def hedge_after(self, size: int) -> int | None:
+        """The time in which 95 % of requests with about so many new bytes have their first token; None: not known."""
+        like = self._first_tokens.get(size.bit_length())
+        return like.percentile(95) if like is not None and like.count >= _ENOUGH else None
+
+    def asked(self) -> None:
+        """A request is sent: it earns its share of a second one."""
+        self._hedges = min(_HEDGES_AT_ONCE, self._hedges + self._share)
+
+    def may_hedge(self) -> bool:
+        """Whether a second request may be sent now; if so, it has been counted."""
+        if self._hedges < 1:
+            return False
+        self._hedges -= 1
+        return True
+
+    def _first_token(self, ttft: int, size: int) -> None:
+        bucket = size.bit_length()
+        like = self._first_tokens.get(bucket)
+        if like is None:
+            like = self._first_tokens[bucket] = _Sample(_KEPT)
+        elif like.count >= _ENOUGH:
+            self._ratios.add(ttft * 1000 // (like.percentile(50) or 1))
+        like.add(ttft)
+
+
+class _Sample:
+    """The newest values; they are put in order when a percentile is asked for and enough has changed."""
+
+    __slots__ = ("_in_order", "_most", "_ordered_at", "_values", "count")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: list[int] = []
+        self._in_order: list[int] = []
+        self._ordered_at = 0
+        self.count = 0
+
+    def add(self, value: int) -> None:
+        if len(self._values) < self._most:
+            self._values.append(value)
+        else:
+            self._values[self.count % self._most] = value
+        self.count += 1
+
+    def percentile(self, percent: int) -> int:
+        """The least value that so many per cent do not exceed."""
+        if self.count - self._ordered_at >= min(_STALE, self._most // 8):
+            self._in_order, self._ordered_at = sorted(self._values), self.count
+        return self._in_order[-(-len(self._in_order) * percent // 100) - 1]

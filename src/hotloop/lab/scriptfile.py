@@ -11,14 +11,8 @@ import yaml
 
 from hotloop.config.nodes import line_of, read_text
 from hotloop.errors import ConfigError
+from hotloop.lab.plain import in_plain_words
 from hotloop.lab.script import Reply, call, say
-
-_WORDS = {
-    "Object contains unknown field": "unknown key",
-    "Object missing required field": "missing key",
-    "Expected": "expected",
-    "Only": "only",
-}
 
 
 class _FileCall(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,11 +82,5 @@ def _reply(place: str, value: Any) -> Reply:
     try:
         return msgspec.convert(value, _FileReply).reply()
     except (msgspec.MsgspecError, TypeError) as error:
-        raise ConfigError(f"{place}: {_in_plain_words(error)}.") from None
-
-
-def _in_plain_words(error: Exception) -> str:
-    what, _, where = str(error).replace("`", "").partition(" - at $.")
-    for theirs, ours in _WORDS.items():
-        what = what.replace(theirs, ours)
-    return f"{where}: {what}" if where else what
+        what, where = in_plain_words(error)
+        raise ConfigError(f"{place}: {where}: {what}." if where else f"{place}: {what}.") from None

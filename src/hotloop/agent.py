@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from functools import partial
@@ -15,17 +14,16 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
-from hotloop.config.options import check_options
+from hotloop.config.options import check_options, first_model
 from hotloop.config.spec import AgentSpec, agent_arguments, load_spec
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.events import Event
-from hotloop.models.client import Client
-from hotloop.models.dialects import dialect_of
-from hotloop.models.http.target import chat_url
-from hotloop.models.http.transport import HttpTransport
+from hotloop.models.backend import Backend, Backends
+from hotloop.models.model import Model
+from hotloop.models.policy.policy import Policy
+from hotloop.models.rejection import Predicate, empty_answer
 from hotloop.models.reply import Reply
-from hotloop.models.request import RequestTemplate
 from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import nobody, streamed
 from hotloop.programs import ProgramCache
@@ -67,23 +65,26 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Agent:
-    """A model with instructions and tools.
+    """A model with instructions and tools. Times are seconds.
 
-    `endpoint` is the base URL of an OpenAI-compatible service (or its full .../chat/completions URL), "local" for the
-    embedded engine, or a Transport. Times are seconds. `api_key` is taken from the service's usual environment
-    variable when it is None and the service is known. `max_parallel=1` runs tools one after the other; `tool_ttl`
-    keeps results of read-only tools; `shortlist` is how many tools, the best matches for the first request, the model
-    is offered, from its first request to its last. `plan` offers it one more, which makes several calls of which some
-    need results of others. `max_result` is how many characters of a tool's result the model reads. `grants` are what
-    runs may do that tools require, unless a run is given its own. `audit` is the file of the audit log, `approvals`
-    that of runs that wait for a person. Raises ConfigError for what cannot work.
+    `model` is a name, with an `endpoint` (the base URL of an OpenAI-compatible service or its full
+    .../chat/completions URL, "local" for the embedded engine, or a Transport), or a Model, which has its own. `api_key`
+    is taken from the service's usual environment variable when it is None and the service is known. `policy` says how
+    the service is treated; `timeout` (for a whole reply) and `retries` are those of it that are changed most often.
+    The models in `fallback` are asked in their order when the one before failed, or gave a reply that a predicate in
+    `reject` finds fault with. `max_parallel=1` runs tools one after the other; `tool_ttl` keeps results of read-only
+    tools; `shortlist` is how many tools, the best matches for the first request, the model is offered, from its first
+    request to its last. `plan` offers it one more, which makes several calls of which some need results of others.
+    `max_result` is how many characters of a tool's result the model reads. `grants` are what runs may do that tools
+    require, unless a run is given its own. `audit` is the file of the audit log, `approvals` that of runs that wait
+    for a person. Raises ConfigError for what cannot work.
     """
 
     def __init__(
         self,
         *,
-        model: str,
-        endpoint: str | Transport,
+        model: str | Model,
+        endpoint: str | Transport | None = None,
         instructions: str = "",
         tools: Sequence[Offered] = (),
         budget: Budget | None = None,
@@ -94,8 +95,11 @@ class Agent:
         temperature: float | None = None,
         max_tokens: int | None = None,
         stream: bool = True,
-        timeout: float = 60.0,
-        retries: int = 2,
+        timeout: float | None = None,
+        retries: int | None = None,
+        policy: Policy | None = None,
+        fallback: Sequence[Model] = (),
+        reject: Sequence[Predicate] = (empty_answer,),
         max_turns: int = 10,
         max_parallel: int = 8,
         tool_timeout: float | None = 30.0,
@@ -114,36 +118,24 @@ class Agent:
             _require(
                 path is None or (isinstance(path, str | Path) and bool(str(path))), f"{option} is {path!r}; give a file"
             )
-        _require(
-            isinstance(endpoint, str) or hasattr(endpoint, "send"), f'endpoint is {endpoint!r}; give a URL or "local"'
-        )
         _require(budget is None or isinstance(budget, Budget), f"budget is {budget!r}; make it with Budget(...)")
         self.name = name
         _require(isinstance(tools, Sequence), f"tools is {tools!r}; give a list of tools")
         self._offer = Offer(tools)
-        self._url = endpoint if isinstance(endpoint, str) else ""
-        self._dialect = dialect_of(self._url, dialect)
-        if not prefix_cache and not self._dialect.cache_off:
-            _log.warning("prefix_cache=False has no effect: %s services cache as they like.", self._dialect.name)
-        self._transport = _transport(endpoint, model, self._key(api_key), headers or {})
+        models = [first_model(locals()), *fallback]
+        _require(all(isinstance(each, Model) for each in models), "fallback is a list of models, made with Model(...)")
+        backends = [Backend(each, stream=stream, prefix_cache=prefix_cache) for each in models]
+        if not prefix_cache and not backends[0].dialect.cache_off:
+            _log.warning("prefix_cache=False has no effect: %s services cache as they like.", backends[0].dialect.name)
+        self._backends = Backends(backends, reject)
         self._policy = ToolPolicy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
         self._audit = _audit_log(audit)
         self._grants = read_grants(grants)
         self._approvals = approvals
         self._budget = budget
         self._limits = budget.limits() if budget else {}
-        request = partial(
-            RequestTemplate,
-            model,
-            self._dialect,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            stream=stream,
-            prefix_cache=prefix_cache,
-        )
-        client = partial(Client, self._transport, retries=retries, timeout=timeout)
         self._compile = partial(
-            ProgramCache, request=request, client=client, budget=budget, max_turns=max_turns, shortlist=shortlist
+            ProgramCache, backends=self._backends, budget=budget, max_turns=max_turns, shortlist=shortlist
         )
         self._sessions: dict[str, Session] = {}
         self._start = Conversation(instructions)
@@ -224,12 +216,12 @@ class Agent:
     async def warm(self, connections: int = 1) -> None:
         """Open connections, also to tools, or load the embedded model, before the first run needs them."""
         await self._listed()
-        await asyncio.gather(self._offer.connected(), self._transport.warm(connections))
+        await asyncio.gather(self._offer.connected(), self._backends.warm(connections))
 
     async def aclose(self) -> None:
         """Close connections; the agent can be used again."""
         await self._offer.aclose()
-        await self._transport.aclose()
+        await self._backends.aclose()
         if self._audit is not None:
             self._audit.close()
 
@@ -238,10 +230,6 @@ class Agent:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    def _key(self, api_key: str | None) -> str:
-        key = api_key if api_key is not None else os.environ.get(self._dialect.key_variable or "-", "")
-        return key.strip()
 
     def _compiled(self, tools: Sequence[Tool]) -> ProgramCache:
         _require_unique([each.name for each in tools])
@@ -259,8 +247,9 @@ class Agent:
                 await asyncio.to_thread(self.approvals.check_free, run_id)
             choose = partial(programs.for_prompt, prompt)
             program, conversation = session.begin(choose) if session else (choose(), self._start.branch())
-            run = RunContext(ledger, emit, Deadline(self._budget, ledger.start), caller, conversation)
-            return await loop.run(program, run, prompt)
+            deadline, background = Deadline(self._budget, ledger.start), bool(options.get("background"))
+            run = RunContext(ledger, emit, deadline, caller, conversation, prompt=prompt, background=background)
+            return await loop.run(program, run)
 
         return await self._run(run_id, answer)
 
@@ -342,18 +331,6 @@ class Agent:
             programs = self._compiled(await self._offer.listed())
             self._programs = self._programs or programs  # another run may have been first meanwhile
         return self._programs
-
-
-def _transport(endpoint: str | Transport, model: str, key: str, headers: dict[str, str]) -> Transport:
-    if not isinstance(endpoint, str):
-        return endpoint
-    if endpoint == "local":
-        from hotloop.models.local.engine import LocalTransport
-
-        return LocalTransport(model)
-    if key:
-        headers = {"authorization": f"Bearer {key}"} | headers
-    return HttpTransport(chat_url(endpoint), headers)
 
 
 def _audit_log(path: str | Path | None) -> AuditLog | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any
 
@@ -13,20 +13,28 @@ _GRACE = 0.05  # seconds in which a cancelled task may clean up before it is can
 class Limit:
     """`with Limit(seconds, loop):` cancels the current task when the time is over, and raises TimeoutError for it.
 
-    None is no limit. `expired` tells our timeout from one that came from inside, `cancelled` a cancellation of the task
-    from one that was raised inside; it holds even if the inside swallows it.
+    None is no limit. When the time is over, `more` may grant further seconds; 0 are none. `expired` tells our timeout
+    from one that came from inside, `cancelled` a cancellation of the task from one that was raised inside; it holds
+    even if the inside swallows it.
     """
 
-    __slots__ = ("_before", "_handle", "_task", "cancelled", "expired", "seconds")
+    __slots__ = ("_before", "_handle", "_loop", "_more", "_task", "cancelled", "expired", "seconds")
 
-    def __init__(self, seconds: float | None, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, seconds: float | None, loop: asyncio.AbstractEventLoop, more: Callable[[], float] | None = None
+    ) -> None:
         self.seconds = seconds
         self.expired = self.cancelled = False
         self._task: asyncio.Task[Any] = asyncio.current_task(loop)  # type: ignore[assignment]  # there is one
         self._before = self._task.cancelling()
+        self._loop = loop
+        self._more = more
         self._handle = None if seconds is None else loop.call_later(seconds, self._expire)
 
     def _expire(self) -> None:
+        if self._more is not None and (seconds := self._more()) > 0:
+            self._handle = self._loop.call_later(seconds, self._expire)
+            return
         self.expired = True
         self._task.cancel()
 

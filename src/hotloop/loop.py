@@ -9,7 +9,7 @@ import msgspec
 from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, RepeatedFailure, TurnLimit
-from hotloop.models.client import Client
+from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
 from hotloop.models.reply import Call, Reply
 from hotloop.tools.defining.tool import canonical
@@ -35,7 +35,7 @@ _Failures = dict[tuple[str, str, str], int]
 class Program(msgspec.Struct, frozen=True):
     """What an agent was compiled to: nothing in it is looked up by name or validated again while it runs."""
 
-    client: Client
+    thinker: Thinker
     executor: Executor
     budget: Budget | None
     max_turns: int
@@ -67,16 +67,16 @@ class Paused(Exception):
         self.state = state
 
 
-async def run(program: Program, run: RunContext, prompt: str) -> Reply:
-    """The reply that answers `prompt` at the end of the run's conversation, which gets every message of the run.
+async def run(program: Program, run: RunContext) -> Reply:
+    """The reply that answers the prompt at the end of the run's conversation, which gets every message of the run.
 
     Turns go on until the model answers without calls. At the last turn, when the same call has failed three times, and
     when the budget has only its answer reserve left, it is asked without tools for the best answer from what it has.
     Raises HotloopError, and Paused when a person must decide first.
     """
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise ConfigError(f"The prompt is {prompt!r}; give the model some text.")
-    run.conversation.user(prompt)
+    if not isinstance(run.prompt, str) or not run.prompt.strip():
+        raise ConfigError(f"The prompt is {run.prompt!r}; give the model some text.")
+    run.conversation.user(run.prompt)
     return await _turns(program, run, 0, {})
 
 
@@ -99,9 +99,7 @@ async def _turns(program: Program, run: RunContext, first: int, failures: _Failu
         last = bool(stopped) or turn == program.max_turns or (turn > 0 and deadline.answer_now(ledger.clock()))
         calls = None if last else program.executor.begin(run)
         try:
-            reply = await program.client.think(
-                conversation.messages, ledger, run.emit, tools=not last, deadline=deadline, listener=calls
-            )
+            reply = await program.thinker.think(_ask(program, run, calls, tools=not last))
             if calls is not None and reply.calls:
                 calls.complete(reply.calls)
                 if run.journal is not None:
@@ -122,6 +120,21 @@ async def _turns(program: Program, run: RunContext, first: int, failures: _Failu
     raise AssertionError("the last turn returns")
 
 
+def _ask(program: Program, run: RunContext, calls: ReplyCalls | None, *, tools: bool) -> Ask:
+    return Ask(
+        messages=run.conversation.messages,
+        ledger=run.ledger,
+        emit=run.emit,
+        dialect=program.thinker.dialect,
+        tools=tools,
+        deadline=run.deadline,
+        listener=calls,
+        session=run.caller.session,
+        background=run.background,
+        prompt=run.prompt,
+    )
+
+
 async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, failures: _Failures) -> str:
     """Run the reply's calls and put them into the conversation; why to stop calling, "" to go on. Raises Paused."""
     ledger = run.ledger
@@ -135,7 +148,7 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
     if calls.pending:
         raise Paused(calls.pending, _save(program, run, reply, calls, failures))
     done = [result for result in results if result is not None]
-    _remember(run.conversation, program.client.request.dialect, reply, calls.ids, done)
+    _remember(run.conversation, program.thinker.dialect, reply, calls.ids, done)
     stopped = _stop_repeating(reply.calls, done, failures)
     if stopped:
         ledger.facts["stopped"] = stopped

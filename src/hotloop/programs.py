@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hotloop.budget import Budget
 from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError
 from hotloop.loop import Program
-from hotloop.models.client import Client
-from hotloop.models.request import RequestTemplate
+from hotloop.models.backend import Backends
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
 
@@ -23,8 +22,7 @@ class ProgramCache:
         self,
         tools: Sequence[Tool],
         executor: Executor,
-        request: Callable[[Sequence[bytes]], RequestTemplate],
-        client: Callable[..., Client],
+        backends: Backends,
         *,
         budget: Budget | None,
         max_turns: int,
@@ -32,8 +30,7 @@ class ProgramCache:
     ) -> None:
         self.tools = list(tools)
         self.executor = executor
-        self._request = request
-        self._client = client
+        self._backends = backends
         self._budget = budget
         self._max_turns = max_turns
         self._shortlist = shortlist
@@ -64,7 +61,7 @@ class ProgramCache:
         return self._kept[names]
 
     def _compile(self, tools: Sequence[Tool]) -> Program:
-        request = self._request(self.executor.definitions(tools))
         names = tuple(each.name for each in tools)
-        client = self._client(request, tool_names=frozenset([*names, *self.executor.built_in]))
-        return Program(client, self.executor, self._budget, self._max_turns, names)
+        callable_names = frozenset([*names, *self.executor.built_in])
+        thinker = self._backends.thinker(self.executor.definitions(tools), callable_names)
+        return Program(thinker, self.executor, self._budget, self._max_turns, names)

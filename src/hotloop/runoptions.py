@@ -20,11 +20,14 @@ class RunOptions(TypedDict, total=False):
         For whom it is: kept results of tools with the scope "user" are theirs, and the audit log names them.
     grants
         What it may do that tools require, instead of the agent's.
+    background
+        Nobody waits for it: where requests have to wait for the service, others go first.
     """
 
     trace_id: str | None
     user: str
     grants: Collection[str] | None
+    background: bool
 
 
 def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:

@@ -24,10 +24,14 @@ from hotloop.errors import (
     TruncatedReply,
 )
 from hotloop.events import CallOpened, CallSealed, ReplyFinished, Reset, Retrying, TextDelta
+from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.dialects import DIALECTS
+from hotloop.models.model import Model
+from hotloop.models.policy.policy import Policy
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
+from hotloop.models.service import Service
 from hotloop.testing import ScriptedModel, raw, run_virtual
 from hotloop.trace.ledger import Ledger
 from hotloop.units import clock
@@ -47,6 +51,18 @@ def truncated(**more):
     return raw(CALL, end("length", **more), DONE)
 
 
+def client(model, request=None, tools=(), **policy):
+    """A client of a service that nobody else asks; `timeout` is for a whole reply."""
+    policy = {"total" if name == "timeout" else name: value for name, value in policy.items()}
+    service = Service(Model(name="m", endpoint=model, policy=Policy(**policy)))
+    request = request or RequestTemplate("m", DIALECTS["generic"])
+    return Client(model, request, service, tool_names=frozenset(tools))
+
+
+def ask(ledger=None, emit=lambda events, throttle=None: None, messages=MESSAGES, **more):
+    return Ask(messages=bytearray(messages), ledger=ledger or Ledger(clock(), "t"), emit=emit, **more)
+
+
 class Asked:
     """What came of one thought: the reply or error, the events, when each request was sent, and the ledger."""
 
@@ -63,9 +79,9 @@ class Asked:
             self.messages = bytearray(MESSAGES)
             self.ledger = Ledger(clock(), "t")
             request = RequestTemplate("m", DIALECTS["generic"], max_tokens=max_tokens)
-            client = Client(self.model, request, tool_names=frozenset(tools), **patience)
+            asked = ask(self.ledger, lambda events, _=None: self.events.extend(events), messages=self.messages)
             try:
-                return await client.think(self.messages, self.ledger, lambda events, _=None: self.events.extend(events))
+                return await client(self.model, request, tools, **patience).think(asked)
             except HotloopError as error:
                 return error
             finally:
@@ -269,9 +285,7 @@ def test_who_reads_along_can_hold_the_reply_up():
                 receiver.data(piece)
 
     async def think():
-        client = Client(Throttled([]), RequestTemplate("m", DIALECTS["generic"]))
-        emit = lambda events, throttle=None: told.append((len(events), throttle))  # noqa: E731
-        await client.think(bytearray(MESSAGES), Ledger(clock(), "t"), emit)
+        await client(Throttled([])).think(ask(emit=lambda events, throttle=None: told.append((len(events), throttle))))
 
     run_virtual(think())
     assert told == [(1, throttle), (1, throttle), (1, None)]
@@ -400,9 +414,8 @@ def test_an_error_that_is_of_no_model_is_not_tried_again():
             raise RuntimeError("a bug")
 
     async def think():
-        client = Client(Broken([]), RequestTemplate("m", DIALECTS["generic"]))
         with pytest.raises(RuntimeError, match="a bug"):
-            await client.think(bytearray(MESSAGES), Ledger(clock(), "t"), lambda events, throttle=None: None)
+            await client(Broken([])).think(ask())
 
     run_virtual(think())
 
@@ -410,13 +423,8 @@ def test_an_error_that_is_of_no_model_is_not_tried_again():
 def test_a_cancelled_wait_leaves_nothing_behind():
     async def cancel():
         loop = asyncio.get_running_loop()
-        client = Client(
-            ScriptedModel([raw(b"", status=429, headers={"retry-after": "20"})]),
-            RequestTemplate("m", DIALECTS["generic"]),
-        )
-        task = asyncio.create_task(
-            client.think(bytearray(MESSAGES), Ledger(clock(), "t"), lambda events, throttle=None: None)
-        )
+        model = ScriptedModel([raw(b"", status=429, headers={"retry-after": "20"})])
+        task = asyncio.create_task(client(model).think(ask()))
         await asyncio.sleep(5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -429,8 +437,7 @@ def test_a_cancelled_wait_leaves_nothing_behind():
 
 def test_a_finished_thought_leaves_no_timer():
     async def finish():
-        client = Client(ScriptedModel(["Hello"]), RequestTemplate("m", DIALECTS["generic"]), timeout=30)
-        await client.think(bytearray(MESSAGES), Ledger(clock(), "t"), lambda events, throttle=None: None)
+        await client(ScriptedModel(["Hello"]), timeout=30).think(ask())
         assert [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()] == []
 
     run_virtual(finish())
@@ -481,10 +488,8 @@ def test_the_deadline_holds_the_model_too():
     async def think(*script, ttft):
         ledger = Ledger(clock(), "t")
         deadline = Deadline(Budget(total=1.0, answer_reserve=0.2), ledger.start)
-        request = RequestTemplate("m", DIALECTS["generic"])
-        client = Client(ScriptedModel(script, ttft=ttft), request, tool_names=frozenset())
         try:
-            await client.think(bytearray(MESSAGES), ledger, lambda events, _=None: None, deadline=deadline)
+            await client(ScriptedModel(script, ttft=ttft)).think(ask(ledger, deadline=deadline))
         except HotloopError as error:
             return type(error), (ledger.clock() - ledger.start) / 1e6
 

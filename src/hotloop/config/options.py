@@ -7,14 +7,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hotloop.config.spec import Count, Retries, Seconds, Text
+from hotloop.config.spec import Count, Retries, Seconds
 from hotloop.errors import ConfigError
+from hotloop.models.model import Model
+from hotloop.models.policy.policy import Policy
 
 
 class AgentOptions(msgspec.Struct, kw_only=True):
     """The plain options of an agent; see `Agent`."""
 
-    model: Text
     instructions: str
     name: str
     api_key: str | None
@@ -23,8 +24,8 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     temperature: Annotated[float, Meta(ge=0)] | None
     max_tokens: Count | None
     stream: bool
-    timeout: Seconds
-    retries: Retries
+    timeout: Seconds | None
+    retries: Retries | None
     max_turns: Count
     max_parallel: Count
     tool_timeout: Seconds | None
@@ -44,3 +45,27 @@ def check_options(given: dict[str, Any]) -> None:
     except msgspec.ValidationError as fault:
         what, _, where = str(fault).partition(" - at `$.")
         raise ConfigError(f"Agent({where.rstrip('`')}=...): {what[:1].lower()}{what[1:]}.") from None
+
+
+_OF_A_MODEL = ("endpoint", "api_key", "headers", "dialect", "temperature", "max_tokens", "policy")
+
+
+def first_model(given: dict[str, Any]) -> Model:
+    """The model that an agent asks first, from all that `Agent(...)` was given. Raises ConfigError."""
+    model = given["model"]
+    changed = {"total": given["timeout"], "retries": given["retries"]}
+    if isinstance(model, Model):
+        if doubled := [name for name in _OF_A_MODEL if given[name] is not None]:
+            raise ConfigError(f"Agent({doubled[0]}=...): the model is a Model, which says that itself; leave it out.")
+    else:
+        if given["endpoint"] is None:
+            raise ConfigError('Agent(endpoint=...): give the URL of the service, or "local".')
+        own = {name: given[name] for name in _OF_A_MODEL if given[name] is not None}
+        model = Model(name=model, **own)
+    first: Model = msgspec.structs.replace(model, policy=_with(model.policy, changed))
+    return first
+
+
+def _with(policy: Policy, changed: dict[str, Any]) -> Policy:
+    given = {name: value for name, value in changed.items() if value is not None}
+    return msgspec.structs.replace(policy, **given) if given else policy

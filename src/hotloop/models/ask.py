@@ -28,7 +28,7 @@ class Listener(Protocol):
 
 
 class Ask(msgspec.Struct, kw_only=True):
-    """One turn's question. `messages` are the conversation's bytes.
+    """One turn's question. `messages` are the conversation's bytes, as `dialect` wants them (None: as anybody does).
 
     `tools` tells whether calls may be made. `listener` hears of calls while they are written, and of each reply that
     came to nothing. `session` names the conversation, "" for one without a name. `background` lets others go first.
@@ -39,6 +39,7 @@ class Ask(msgspec.Struct, kw_only=True):
     messages: bytearray
     ledger: Ledger
     emit: Emit
+    dialect: Dialect | None = None
     tools: bool = True
     deadline: Deadline = _NO_DEADLINE
     listener: Listener | None = None
@@ -49,9 +50,11 @@ class Ask(msgspec.Struct, kw_only=True):
 
 
 class Thinker(Protocol):
-    """Whoever gives a reply: a client of one model, a chain of them, a router. `dialect` is whose history is kept."""
+    """Whoever gives a reply: a client of one model, a chain of them, a router."""
 
-    dialect: Dialect
+    @property
+    def dialect(self) -> Dialect:
+        """The one in which the conversation is kept."""
 
     async def think(self, ask: Ask, why: Why = "first") -> Reply:
         """The reply to one turn; its stages, attempts and facts go to the ledger.

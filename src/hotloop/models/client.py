@@ -1,4 +1,4 @@
-"""One thought: send the request, take the reply, and send it again when that may help.
+"""One thought of one model: send the request, take the reply, and send it again when that may help.
 
 This is the one owner of retries: no transport below retries on its own. `Retry-After` is a floor for the wait. After
 the first token nothing is spliced: the reply starts anew, announced by a `Reset`.
@@ -8,251 +8,159 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Protocol
 
 import msgspec
 
-from hotloop.budget import Deadline
-from hotloop.errors import MalformedReply, ModelError, ReplyTimeout, ServiceError, ToolUseFailed, TruncatedReply
+from hotloop.errors import CircuitOpen, ModelError, ServiceBusy, ServiceError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
-from hotloop.limit import Limit
+from hotloop.models.ask import Ask
+from hotloop.models.attempt import Attempt
+from hotloop.models.dialects import Dialect
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
-from hotloop.models.transport import Emit, Throttle, Transport
-from hotloop.models.wire.assembler import CallAssembler
-from hotloop.models.wire.chatstream import ChatStream
-from hotloop.models.wire.faults import service_error
+from hotloop.models.service import Service
+from hotloop.models.translation import translated
+from hotloop.models.transport import Transport
 from hotloop.models.wire.salvage import salvage
-from hotloop.trace.ledger import Ledger, TurnFacts
-from hotloop.units import NS_PER_MS, NS_PER_S, Clock
+from hotloop.trace.ledger import Why
+from hotloop.units import NS_PER_S
 
-_ERROR_BODY_LIMIT = 64 * 1024
-_FIRST_DELAY, _DELAY_LIMIT = 0.2, 8.0  # seconds, doubling between them
 _MORE_TOKENS = 4096  # the cap of a second try where the first had none of ours
-_FEW = 4  # fewer tokens than this may well arrive in one read
-
-
-class Listener(Protocol):
-    """Hears of calls while the reply that they belong to is still being written."""
-
-    def heard(self, calls: CallAssembler) -> None:
-        """More of the calls has come; called on the event loop, must not block."""
-
-    async def discard(self) -> None:
-        """That reply is not to be trusted; another one may come."""
-
-
-class Exchange:
-    """The receiver of one reply: parses it, tells its events, and notes when its tokens came (ns)."""
-
-    __slots__ = (
-        "_clock",
-        "_emit",
-        "_error_body",
-        "_headers",
-        "_last_events",
-        "_listener",
-        "_throttle",
-        "connected",
-        "first",
-        "last",
-        "reads",
-        "sent_at",
-        "status",
-        "stream",
-    )
-
-    def __init__(
-        self, clock: Clock, emit: Emit, max_tokens: int | None = None, listener: Listener | None = None
-    ) -> None:
-        self.stream = ChatStream(max_tokens)
-        self.status = 0
-        self.sent_at = self.first = self.last = self.reads = 0
-        self.connected = False
-        self._clock = clock
-        self._emit = emit
-        self._listener = listener
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._error_body = bytearray()
-        self._throttle: Throttle | None = None
-        self._last_events: list[Event] = []
-
-    def sent(self, connected: bool, throttle: Throttle | None) -> None:
-        """See `Receiver.sent`."""
-        self.connected, self._throttle = connected, throttle
-        self.sent_at = self._clock()
-
-    def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """See `Receiver.head`."""
-        self.status, self._headers = status, headers
-
-    def data(self, chunk: bytes) -> bool:
-        """See `Receiver.data`."""
-        if self.status >= 300:
-            self._error_body += chunk
-            return len(self._error_body) >= _ERROR_BODY_LIMIT
-        stream = self.stream
-        before = stream.tokens
-        events = stream.feed(chunk)
-        if stream.tokens != before:
-            self.last = self._clock()
-            self.first = self.first or self.last
-            self.reads += 1
-        if stream.done:
-            self._last_events = events  # told together with the end of the reply, a moment later
-            return True
-        if events:
-            self._emit(events, self._throttle)
-        if stream.error is not None:
-            return True
-        if self._listener is not None and stream.calls is not None:
-            self._listener.heard(stream.calls)
-        return False
-
-    def reply(self) -> Reply:
-        """The complete reply; raises ModelError if there is none."""
-        if self.status >= 300:
-            raise service_error(self.status, self._fields(), bytes(self._error_body))
-        events = self._last_events + self.stream.close()
-        if not self.first and self.stream.tokens:  # a whole reply, parsed only now
-            self.first = self.last = self._clock()
-        if events:
-            self._emit(events)
-        if self.stream.error is not None and (how := self._fields().get("content-encoding", "identity")) != "identity":
-            raise MalformedReply(f"The service sent its reply as {how}, though it was asked for none of that.")
-        return self.stream.reply()
-
-    def _fields(self) -> dict[str, str]:
-        return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._headers}
 
 
 class Client:
-    """Asks one model of one service. `timeout` is for a whole reply, in seconds; `retries` for each request."""
+    """Asks one model of one service; `tool_names` are those that a call in words may be salvaged for."""
 
     def __init__(
         self,
         transport: Transport,
         request: RequestTemplate,
+        service: Service,
         *,
         tool_names: frozenset[str] = frozenset(),
-        retries: int = 2,
-        timeout: float = 60.0,
     ) -> None:
         self.transport = transport
         self.request = request
-        self._tool_names = tool_names
-        self._retries = retries
-        self._timeout = timeout
+        self.service = service
+        self.tool_names = tool_names
 
-    async def think(
-        self,
-        messages: bytearray,
-        ledger: Ledger,
-        emit: Emit,
-        *,
-        tools: bool = True,
-        deadline: Deadline | None = None,
-        listener: Listener | None = None,
-    ) -> Reply:
-        """The model's reply to these messages; its stages and its turn's facts go to the ledger.
+    @property
+    def dialect(self) -> Dialect:
+        """See `Thinker`."""
+        return self.request.dialect
 
-        `listener` hears of its calls while they are written, and of each reply that came to nothing.
-        Raises ModelError once no retry is left or none would help, or when the deadline has come.
-        """
-        deadline = deadline or Deadline(None, 0)
-        max_tokens = self.request.max_tokens
-        extra = b""
-        attempt = 0
-        changed: set[type[ModelError]] = set()  # what the request was changed for, once each
+    async def think(self, ask: Ask, why: Why = "first") -> Reply:
+        """See `Thinker`."""
+        return await _Thought(self, ask, why).reply()
+
+
+class _Thought:
+    """The attempts at one reply, and what each of them changes about the next."""
+
+    __slots__ = ("_added", "_ask", "_attempts", "_changed", "_client", "_max_tokens", "_messages", "_why")
+
+    def __init__(self, client: Client, ask: Ask, why: Why) -> None:
+        self._client = client
+        self._ask = ask
+        self._why = why
+        foreign = ask.dialect not in (None, client.dialect)
+        self._messages = translated(ask.messages, client.dialect) if foreign else ask.messages
+        self._max_tokens = client.request.max_tokens
+        self._added = b""  # messages that only this thought adds
+        self._attempts = 0
+        self._changed: set[type[ModelError]] = set()  # what the request was changed for, once each
+
+    async def reply(self) -> Reply:
         while True:
-            attempt += 1
-            exchange = Exchange(ledger.clock, emit, max_tokens, listener)
-            body = self.request.body(messages + extra if extra else messages, tools=tools, max_tokens=max_tokens)
-            asked_at = ledger.mark("context")
+            attempt = self._attempt()
             try:
-                reply = await self._attempt(body, exchange, ledger, deadline.remaining_ns(asked_at))
+                reply = await attempt.reply()
                 break
             except ModelError as error:
                 failed = error
-            if listener is not None:
-                await listener.discard()
-            started = [Reset(str(failed))] if exchange.stream.started else []
-            if isinstance(failed, ToolUseFailed):
-                if salvaged := salvage(failed.failed_generation, self._tool_names):
-                    reply = salvaged
-                    emit([*started, *_events_of(reply)])
-                    break
-                extra = _correction(failed)
-            elif isinstance(failed, TruncatedReply):
-                max_tokens = 2 * (max_tokens or exchange.stream.written or _MORE_TOKENS // 2)
-            if isinstance(failed, ToolUseFailed | TruncatedReply) and type(failed) not in changed:
-                changed.add(type(failed))
-                delay: float | None = 0.0
-            else:
-                delay = self._delay(failed, attempt, deadline.remaining_ns(ledger.clock()))
-            if delay is None:
-                raise failed
-            emit([*started, Retrying(attempt + 1, delay, str(failed))])
-            await asyncio.sleep(delay)
-            ledger.mark("queue", f"retry after {type(failed).__name__}")
-        ledger.mark("parse")
-        ledger.turns.append(_facts(ledger.turn, asked_at, exchange, reply, attempt, self.request.stream))
+            if self._ask.listener is not None:
+                await self._ask.listener.discard()
+            if salvaged := self._salvaged(failed, attempt):
+                reply = salvaged
+                break
+            await self._before_another(failed, attempt)
+        self._close(attempt, reply)
         return reply
 
-    async def _attempt(self, body: bytes, exchange: Exchange, ledger: Ledger, left: int | None) -> Reply:
-        seconds = self._timeout if left is None else min(self._timeout, left / NS_PER_S)
-        try:
-            with Limit(seconds, asyncio.get_running_loop()):
-                await self.transport.send(body, exchange)
-            return exchange.reply()
-        except TimeoutError:
-            whose = "" if seconds == self._timeout else ", which was all that the run's budget had left"
-            raise ReplyTimeout(f"The reply was not complete within {seconds:g} s{whose}.") from None
-        finally:
-            _mark(exchange, ledger)
+    def _attempt(self) -> Attempt:
+        client, ask = self._client, self._ask
+        self._attempts += 1
+        body = client.request.body(
+            self._messages + self._added if self._added else self._messages,
+            tools=ask.tools,
+            max_tokens=self._max_tokens,
+            session=ask.session,
+        )
+        return Attempt(
+            client.transport,
+            client.service,
+            ask,
+            body,
+            why=self._why,
+            max_tokens=self._max_tokens,
+            streamed=client.request.stream,
+        )
 
-    def _delay(self, error: ModelError, attempt: int, left: int | None) -> float | None:
-        """Seconds to wait before the next attempt; None if there is to be none.
-
-        Nobody waits longer for a try than for a reply, nor past the deadline.
-        """
-        if not error.retryable or attempt > self._retries:
+    def _salvaged(self, failed: ModelError, attempt: Attempt) -> Reply | None:
+        if not isinstance(failed, ToolUseFailed):
             return None
-        backoff: float = min(_DELAY_LIMIT, _FIRST_DELAY * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
-        asked = error.retry_after if isinstance(error, ServiceError) and error.retry_after else 0.0
-        delay = max(backoff, asked)
-        return delay if asked <= self._timeout and (left is None or delay * NS_PER_S < left) else None
+        reply = salvage(failed.failed_generation, self._client.tool_names)
+        if reply is not None:
+            self._ask.emit([*_reset(failed, attempt), *_events_of(reply)])
+        return reply
+
+    async def _before_another(self, failed: ModelError, attempt: Attempt) -> None:
+        """Change the request or wait, whatever may help; raises the error if nothing will."""
+        ask = self._ask
+        if self._change(failed, attempt):
+            delay, self._why = 0.0, "correction"
+        else:
+            delay, self._why = self._delay(failed, ask.deadline.remaining_ns(ask.ledger.clock())), "retry"
+        ask.emit([*_reset(failed, attempt), Retrying(self._attempts + 1, delay, str(failed))])
+        await asyncio.sleep(delay)
+        ask.ledger.mark("queue", f"retry after {type(failed).__name__}")
+
+    def _change(self, failed: ModelError, attempt: Attempt) -> bool:
+        """Change what is asked for, once for each kind of error that this may cure."""
+        if type(failed) in self._changed:
+            return False
+        if isinstance(failed, ToolUseFailed):
+            self._added = _correction(failed)
+        elif isinstance(failed, TruncatedReply):
+            self._max_tokens = 2 * (self._max_tokens or attempt.exchange.stream.written or _MORE_TOKENS // 2)
+        else:
+            return False
+        self._changed.add(type(failed))
+        return True
+
+    def _delay(self, failed: ModelError, left: int | None) -> float:
+        """Seconds to wait before the next attempt; raises the error if there is to be none.
+
+        Nobody waits longer for a try than for a reply, nor past the deadline, nor for a service that is left alone.
+        """
+        policy = self._client.service.policy
+        if not failed.retryable or isinstance(failed, CircuitOpen | ServiceBusy) or self._attempts > policy.retries:
+            raise failed
+        backoff: float = min(policy.backoff_limit, policy.backoff * 2 ** (self._attempts - 1))
+        asked = failed.retry_after if isinstance(failed, ServiceError) and failed.retry_after else 0.0
+        delay = max(backoff * random.uniform(1 - policy.jitter, 1.0), asked)
+        if asked > policy.total or (left is not None and delay * NS_PER_S >= left):
+            raise failed
+        return delay
+
+    def _close(self, attempt: Attempt, reply: Reply) -> None:
+        ledger, request = self._ask.ledger, self._client.request
+        ledger.mark("parse")
+        ledger.turns.append(attempt.exchange.facts(ledger.turn, reply, self._attempts, request.stream))
 
 
-def _mark(exchange: Exchange, ledger: Ledger) -> None:
-    """The exchange's times as stages; of a failed one, those it came to."""
-    if exchange.sent_at:
-        ledger.mark_at("connect", exchange.sent_at, "opened" if exchange.connected else "kept")
-        ledger.mark_at("prefill", exchange.first or ledger.clock())
-        if exchange.first:
-            ledger.mark("decode")  # up to the reply's end: its last bytes, or the silence that broke it
-    else:
-        ledger.mark("connect", "failed")
-
-
-def _facts(turn: int, asked_at: int, exchange: Exchange, reply: Reply, attempts: int, streamed: bool) -> TurnFacts:
-    usage = reply.usage
-    tokens = usage.output_tokens if usage.output_tokens is not None else exchange.stream.tokens
-    spread = exchange.last - exchange.first
-    buffered = streamed and tokens > _FEW and (exchange.reads <= 1 or spread < tokens * NS_PER_MS // 1000)
-    return TurnFacts(
-        turn=turn,
-        ttft=exchange.first - asked_at if exchange.first else None,
-        tpot=spread // (tokens - 1) if streamed and not buffered and tokens > 1 and exchange.reads > 1 else None,
-        usage=usage,
-        attempts=attempts,
-        buffered=buffered,
-        salvaged=reply.salvaged,
-        finish_reason=reply.finish_reason,
-        model=reply.model,
-        tools=[call.name for call in reply.calls],
-        server_ms=reply.server_ms,
-    )
+def _reset(failed: ModelError, attempt: Attempt) -> list[Event]:
+    return [Reset(str(failed))] if attempt.exchange.stream.started else []
 
 
 def _events_of(reply: Reply) -> list[Event]:

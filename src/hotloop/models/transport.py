@@ -13,7 +13,9 @@ from hotloop.events import Event
 
 
 class Throttle(Protocol):
-    """Back-pressure on a reply that is arriving."""
+    """Back-pressure on a reply that is arriving; `paused` tells that it is being held up."""
+
+    paused: bool
 
     def pause(self) -> None:
         """Stop reading until `resume`."""

@@ -83,7 +83,7 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     "hedge" (beside a slow one), "fallback" (another service or model), "escalation" (a stronger model), "repair" (the
     answer had the wrong form) or "prefill" (to have a prefix cached). `outcome` is "ok", "failed", "rejected" (a
     reply that was not good enough), "lost" (the other one of a hedge was first) or "cancelled"; `reason` tells why in
-    words, "" for "ok". `first` is when its first token came, 0 if none did.
+    words, "" for "ok". `first` is when its first token came, 0 if none did, `usage` the tokens of a rejected reply.
     """
 
     turn: int
@@ -95,6 +95,7 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     outcome: str
     first: int = 0
     reason: str = ""
+    usage: Usage = Usage()
 
 
 class TurnFacts(msgspec.Struct):
@@ -125,7 +126,10 @@ class TurnFacts(msgspec.Struct):
 
 
 class Ledger:
-    """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run."""
+    """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run.
+
+    `sent` is how many bytes of the conversation a service has seen.
+    """
 
     __slots__ = (
         "at",
@@ -134,6 +138,7 @@ class Ledger:
         "end",
         "facts",
         "name",
+        "sent",
         "stages",
         "start",
         "started",
@@ -151,7 +156,7 @@ class Ledger:
         self.turns: list[TurnFacts] = []
         self.attempts: list[AttemptFacts] = []
         self.facts: dict[str, Any] = {}
-        self.turn = 0
+        self.turn = self.sent = 0
         self.start = self.at = self.end = clock()
 
     def mark(self, kind: Kind, note: str = "") -> int:

@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._ended: asyncio.Future[None] | None = None
         self._fresh = True
-        self._unsent = self._held = self._begun = False
+        self._unsent = self.paused = self._begun = False
         self._linger: asyncio.TimerHandle | None = None
         self.usable = False
         self._reset()
@@ -87,11 +87,11 @@ class Connection(asyncio.Protocol):
 
     def pause(self) -> None:
         if not self.transport.is_closing():
-            self._held = True
+            self.paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        self._held = False
+        self.paused = False
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
         self._receiver = None
         self._resolve()
         self._ended = None
-        if self._held:
+        if self.paused:
             self.resume()  # who held up this reply must not hold up the next
         if keep and self.usable:
             self._pool.free(self)

@@ -10,6 +10,27 @@ import msgspec
 from hotloop.errors import ConfigError
 
 
+def _require(condition: bool, name: str, value: object, wanted: str) -> None:
+    if not condition:
+        raise ConfigError(f"policy.{name} is {value!r}; give {wanted}.")
+
+
+def _is_number(value: object, least: float, most: float = math.inf) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
+def _require_seconds(name: str, value: object) -> None:
+    _require(_is_number(value, 1e-9, 1e9), name, value, "seconds, more than 0")
+
+
+def _require_share(name: str, value: object) -> None:
+    _require(_is_number(value, 0, 1), name, value, "a share from 0 to 1")
+
+
+def _require_count(name: str, value: object, least: int) -> None:
+    _require(_is_number(value, least) and isinstance(value, int), name, value, f"a whole number from {least} on")
+
+
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     """When a service is left alone for a while.
 
@@ -29,16 +50,19 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("failure_rate", "slow_rate"):
-            _require(0 < getattr(self, name) <= 1, f"breaker.{name}", getattr(self, name), "a share above 0, up to 1")
-        _require(1 <= self.at_least <= self.window, "breaker.at_least", self.at_least, "a number from 1 to the window")
-        _require(self.probes >= 1, "breaker.probes", self.probes, "a number from 1 on")
-        for name in ("cool", "slow_call"):
-            if (value := getattr(self, name)) is not None:
-                _require_seconds(f"breaker.{name}", value)
+            _require(
+                _is_number(getattr(self, name), 1e-9, 1), f"breaker.{name}", getattr(self, name), "a share up to 1"
+            )
+        for name in ("at_least", "probes", "window"):
+            _require_count(f"breaker.{name}", getattr(self, name), 1)
+        _require(self.at_least <= self.window, "breaker.at_least", self.at_least, "a number up to the window")
+        _require_seconds("breaker.cool", self.cool)
+        if self.slow_call is not None:
+            _require_seconds("breaker.slow_call", self.slow_call)
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How one service (a model at an endpoint, with one key) is treated by all agents of the process; times are seconds.
+    """How one service (a model at an endpoint, with one key) is treated by all agents of a process; times are seconds.
 
     `connect` is for opening a connection, `first_token` from sending a request to its first token (None: no limit of
     its own), `stall` the longest silence within a reply ("learned": ten times what the service's own replies show, at
@@ -71,24 +95,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_queued: int = 1000
 
     def __post_init__(self) -> None:
-        for name in ("connect", "total", "first_token", "stall"):
-            value = getattr(self, name)
-            if value is not None and value != "learned":
-                _require_seconds(name, value)
+        for name in ("connect", "total"):
+            _require_seconds(name, getattr(self, name))
+        if self.first_token is not None:
+            _require_seconds("first_token", self.first_token)
+        if self.stall not in (None, "learned"):
+            _require_seconds("stall", self.stall)
         for name in ("backoff", "backoff_limit"):
-            _require(0 <= getattr(self, name) < math.inf, name, getattr(self, name), "seconds, 0 or more")
+            _require(_is_number(getattr(self, name), 0, 1e9), name, getattr(self, name), "seconds, 0 or more")
         for name in ("jitter", "hedge_share"):
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "a share from 0 to 1")
-        _require(self.retries >= 0, "retries", self.retries, "a number from 0 on")
-        _require(self.max_queued >= 0, "max_queued", self.max_queued, "a number from 0 on")
+            _require_share(name, getattr(self, name))
+        for name in ("retries", "max_queued"):
+            _require_count(name, getattr(self, name), 0)
         if self.max_concurrent is not None:
-            _require(self.max_concurrent >= 1, "max_concurrent", self.max_concurrent, "a number from 1 on")
-
-
-def _require_seconds(name: str, value: float) -> None:
-    _require(0 < value < math.inf, name, value, "seconds, more than 0")
-
-
-def _require(condition: bool, name: str, value: object, wanted: str) -> None:
-    if not condition:
-        raise ConfigError(f"policy.{name} is {value!r}; give {wanted}.")
+            _require_count("max_concurrent", self.max_concurrent, 1)
+        _require(isinstance(self.hedge, bool), "hedge", self.hedge, "True or False")
+        _require(
+            self.breaker is None or isinstance(self.breaker, Breaker), "breaker", self.breaker, "a Breaker or None"
+        )

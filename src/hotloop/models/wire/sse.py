@@ -80,5 +80,5 @@ def payloads(events: bytes) -> list[bytes]:
 
 
 def _payload(event: bytes) -> bytes:
-    lines = event.removeprefix(_BOM).split(b"\n")
+    lines = event.lstrip(b"\n").removeprefix(_BOM).split(b"\n")
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))

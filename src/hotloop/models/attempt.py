@@ -1,0 +1,170 @@
+"""One request under the policy of its service: admitted, watched, hedged if that helps, and taken down."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hotloop.errors import ModelError
+from hotloop.limit import Limit
+from hotloop.models.ask import Ask
+from hotloop.models.exchange import Exchange
+from hotloop.models.policy.patience import Patience
+from hotloop.models.policy.race import Claim, Race
+from hotloop.models.reply import Reply
+from hotloop.models.service import Service
+from hotloop.models.transport import Transport
+from hotloop.trace.ledger import AttemptFacts, Why
+from hotloop.units import NS_PER_S
+
+_BYTES_A_TOKEN = 4
+_TOKENS_OUT = 256  # what a reply is taken to need where nothing caps it
+
+
+class Attempt:
+    """Gets one reply, or the typed error that says why there is none. `exchange` is the one that counts."""
+
+    __slots__ = ("_ask", "_body", "_max_tokens", "_race", "_service", "_streamed", "_transport", "_why", "exchange")
+
+    def __init__(
+        self,
+        transport: Transport,
+        service: Service,
+        ask: Ask,
+        body: bytes,
+        *,
+        why: Why,
+        max_tokens: int | None,
+        streamed: bool,
+    ) -> None:
+        self._transport = transport
+        self._service = service
+        self._ask = ask
+        self._body = body
+        self._why = why
+        self._max_tokens = max_tokens
+        self._streamed = streamed
+        self._race: Race[Reply] | None = None
+        self.exchange = Exchange(ask, ask.ledger.mark("context"), max_tokens)
+
+    async def reply(self) -> Reply:
+        """The complete reply. Raises ModelError; CircuitOpen or ServiceBusy if nothing was sent."""
+        service, ask, begun = self._service, self._ask, self.exchange.begun
+        try:
+            service.require_closed(begun)
+            if not service.admission.try_enter(self._tokens, begun, background=ask.background):
+                await self._wait_for_place(begun)
+        except ModelError as error:
+            self._note(self.exchange, self._why, "failed", str(error))
+            raise
+        try:
+            after = service.hedge_after(self._new_bytes)
+            if after is None:
+                return await self._alone()
+            return await self._hedged(after)
+        finally:
+            service.admission.leave()
+            ask.ledger.sent = len(ask.messages)
+
+    @property
+    def _tokens(self) -> int:
+        """About what this request takes of a limit on tokens."""
+        return len(self._body) // _BYTES_A_TOKEN + (self._max_tokens or _TOKENS_OUT)
+
+    @property
+    def _new_bytes(self) -> int:
+        """How much of the prompt the service is likely not to have cached."""
+        seen = self._ask.ledger.sent if self._service.caches else 0
+        return len(self._body) - seen
+
+    async def _wait_for_place(self, begun: int) -> None:
+        ask, service = self._ask, self._service
+        left = ask.deadline.remaining_ns(begun)
+        seconds = service.policy.total if left is None else min(left / NS_PER_S, service.policy.total)
+        try:
+            await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=ask.ledger.clock)
+        except BaseException:
+            service.give_up()
+            raise
+        finally:
+            self.exchange.begun = ask.ledger.mark("queue", "a place at the service")
+
+    async def _alone(self) -> Reply:
+        try:
+            return await self._send(self.exchange, self._why)
+        finally:
+            self.exchange.mark(self._ask.ledger)
+
+    async def _hedged(self, after: int) -> Reply:
+        begun = self.exchange.begun
+        exchanges = [self.exchange]
+        ledger, service = self._ask.ledger, self._service
+
+        async def begin(number: int, claim: Claim) -> Reply:
+            exchange = Exchange(self._ask, ledger.clock() if number else begun, self._max_tokens, claim)
+            exchanges[number:] = [exchange]
+            try:
+                return await self._send(exchange, "hedge" if number else self._why)
+            finally:
+                if number:
+                    service.admission.leave()
+
+        self._race = race = Race(begin)
+        try:
+            return await race.run(after / NS_PER_S, lambda: service.may_hedge(self._tokens, ledger.clock()))
+        finally:
+            self.exchange = exchanges[race.winner or 0]
+            ledger.mark_at("prefill", self.exchange.begun, "before its hedge")
+            self.exchange.mark(ledger)
+
+    async def _send(self, exchange: Exchange, why: Why) -> Reply:
+        service, clock = self._service, self._ask.ledger.clock
+        patience = self._patience(exchange)
+        try:
+            try:
+                with Limit(patience.look(), asyncio.get_running_loop(), patience.look):
+                    await self._transport.send(self._body, exchange)
+            except TimeoutError:
+                raise patience.error() from None
+            reply = exchange.reply()
+        except ModelError as error:
+            service.failed(exchange, error, clock())
+            self._note(exchange, why, "failed", str(error))
+            raise
+        except BaseException:  # cancelled, or a bug
+            service.give_up()
+            if self._race is not None and self._race.winner is not None:
+                service.lost(exchange, self._new_bytes, clock())
+                self._note(exchange, why, "lost", "the other one was first")
+            else:
+                self._note(exchange, why, "cancelled")
+            raise
+        service.replied(exchange, self._new_bytes, clock())
+        self._note(exchange, why, "ok")
+        return reply
+
+    def _patience(self, exchange: Exchange) -> Patience:
+        policy = self._service.policy
+        return Patience(
+            exchange,
+            self._ask.ledger.clock,
+            total=policy.total,
+            first_token=policy.first_token if self._streamed else None,
+            stall=self._service.stall() if self._streamed else None,
+            left=self._ask.deadline.remaining_ns(exchange.begun),
+        )
+
+    def _note(self, exchange: Exchange, why: Why, outcome: str, reason: str = "") -> None:
+        ledger, service = self._ask.ledger, self._service
+        ledger.attempts.append(
+            AttemptFacts(
+                ledger.turn,
+                service.name,
+                service.model,
+                why,
+                exchange.begun,
+                ledger.clock(),
+                outcome,
+                exchange.first,
+                reason,
+            )
+        )

@@ -1,0 +1,150 @@
+"""The receiver of one reply: parses it, tells its events, and notes when its tokens came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hotloop.errors import MalformedReply
+from hotloop.events import Event
+from hotloop.models.ask import Ask
+from hotloop.models.reply import Reply
+from hotloop.models.transport import Throttle
+from hotloop.models.wire.chatstream import ChatStream
+from hotloop.models.wire.faults import service_error
+from hotloop.trace.ledger import Ledger, TurnFacts
+from hotloop.units import NS_PER_MS
+
+_ERROR_BODY_LIMIT = 64 * 1024
+_FEW = 4  # fewer tokens than this may well arrive in one read
+
+
+class Exchange:
+    """One request and its reply; all times are nanoseconds of the run's clock, 0 is not yet.
+
+    `begun` is when it was asked, `sent_at` when the request had gone, `first` and `last` when tokens came, `gap` the
+    longest silence between two reads of them. `claim` is asked at the first token whether this reply is wanted.
+    """
+
+    __slots__ = (
+        "_claim",
+        "_clock",
+        "_emit",
+        "_error_body",
+        "_last_events",
+        "_listener",
+        "begun",
+        "connected",
+        "first",
+        "gap",
+        "headers",
+        "last",
+        "reads",
+        "sent_at",
+        "status",
+        "stream",
+        "throttle",
+    )
+
+    def __init__(self, ask: Ask, begun: int, max_tokens: int | None, claim: Callable[[], bool] | None = None) -> None:
+        self.stream = ChatStream(max_tokens)
+        self.begun = begun
+        self.status = 0
+        self.sent_at = self.first = self.last = self.gap = self.reads = 0
+        self.connected = False
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.throttle: Throttle | None = None
+        self._clock = ask.ledger.clock
+        self._emit = ask.emit
+        self._listener = ask.listener
+        self._claim = claim
+        self._error_body = bytearray()
+        self._last_events: list[Event] = []
+
+    def sent(self, connected: bool, throttle: Throttle | None) -> None:
+        """See `Receiver.sent`."""
+        self.connected, self.throttle = connected, throttle
+        self.sent_at = self._clock()
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """See `Receiver.head`."""
+        self.status, self.headers = status, headers
+
+    def data(self, chunk: bytes) -> bool:
+        """See `Receiver.data`."""
+        if self.status >= 300:
+            self._error_body += chunk
+            return len(self._error_body) >= _ERROR_BODY_LIMIT
+        stream = self.stream
+        before = stream.tokens
+        events = stream.feed(chunk)
+        if stream.tokens != before and not self._tokens_came():
+            return True
+        if stream.done:
+            self._last_events = events  # told together with the end of the reply, a moment later
+            return True
+        if events:
+            self._emit(events, self.throttle)
+        if stream.error is not None:
+            return True
+        if self._listener is not None and stream.calls is not None:
+            self._listener.heard(stream.calls)
+        return False
+
+    def _tokens_came(self) -> bool:
+        """Note the time; False if nobody wants this reply any longer."""
+        now = self._clock()
+        if not self.first:
+            self.first = now
+            if self._claim is not None and not self._claim():
+                return False
+        elif now - self.last > self.gap:
+            self.gap = now - self.last
+        self.last = now
+        self.reads += 1
+        return True
+
+    def reply(self) -> Reply:
+        """The complete reply; raises ModelError if there is none."""
+        if self.status >= 300:
+            raise service_error(self.status, self._fields(), bytes(self._error_body))
+        events = self._last_events + self.stream.close()
+        if not self.first and self.stream.tokens:  # a whole reply, parsed only now
+            self.first = self.last = self._clock()
+        if events:
+            self._emit(events)
+        if self.stream.error is not None and (how := self._fields().get("content-encoding", "identity")) != "identity":
+            raise MalformedReply(f"The service sent its reply as {how}, though it was asked for none of that.")
+        return self.stream.reply()
+
+    def mark(self, ledger: Ledger) -> None:
+        """Its times as stages; of a failed one, those it came to."""
+        if self.sent_at:
+            ledger.mark_at("connect", self.sent_at, "opened" if self.connected else "kept")
+            ledger.mark_at("prefill", self.first or ledger.clock())
+            if self.first:
+                ledger.mark("decode")  # up to the reply's end: its last bytes, or the silence that broke it
+        else:
+            ledger.mark("connect", "failed")
+
+    def facts(self, turn: int, reply: Reply, attempts: int, streamed: bool) -> TurnFacts:
+        """What this reply was."""
+        usage = reply.usage
+        tokens = usage.output_tokens if usage.output_tokens is not None else self.stream.tokens
+        spread = self.last - self.first
+        buffered = streamed and tokens > _FEW and (self.reads <= 1 or spread < tokens * NS_PER_MS // 1000)
+        return TurnFacts(
+            turn=turn,
+            ttft=self.first - self.begun if self.first else None,
+            tpot=spread // (tokens - 1) if streamed and not buffered and tokens > 1 and self.reads > 1 else None,
+            usage=usage,
+            attempts=attempts,
+            buffered=buffered,
+            salvaged=reply.salvaged,
+            finish_reason=reply.finish_reason,
+            model=reply.model,
+            tools=[call.name for call in reply.calls],
+            server_ms=reply.server_ms,
+        )
+
+    def _fields(self) -> dict[str, str]:
+        return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.headers}

@@ -1,0 +1,80 @@
+"""Complete replies that may not do: judged before the reader is told that they are complete, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from hotloop.events import Event, ReplyFinished, Reset, Retrying
+from hotloop.models.ask import Ask
+from hotloop.models.reply import Reply
+from hotloop.models.transport import Emit, Throttle
+
+Predicate = Callable[[Reply], str]
+
+_CANNOT = (
+    "i cannot",
+    "i can't",
+    "i can’t",
+    "i'm unable",
+    "i’m unable",
+    "i am unable",
+    "i don't have access",
+    "i don’t have access",
+    "i do not have access",
+    "我无法",
+    "我不能",
+    "抱歉，我没有",
+)
+_BEGINNING = 200  # characters in which a refusal is looked for
+
+
+def empty_answer(reply: Reply) -> str:
+    """A reply with neither text nor calls."""
+    return "" if reply.calls or reply.text.strip() else "the answer is empty"
+
+
+def refused_tool(reply: Reply) -> str:
+    """A reply without calls whose first words say that the model cannot or may not do what it has tools for."""
+    if reply.calls:
+        return ""
+    beginning = reply.text[:_BEGINNING].casefold()
+    return "it refused to use its tools" if any(each in beginning for each in _CANNOT) else ""
+
+
+class Judged:
+    """One reply that may yet be taken back: its `ask` tells events on, except that the reply is complete."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._emit: Emit = ask.emit
+        self._finished: list[Event] = []
+        self._told = False
+        self.ask = msgspec.structs.replace(ask, emit=self._hold)
+
+    def accept(self) -> None:
+        """The reply stands."""
+        if self._finished:
+            self._emit(self._finished)
+
+    async def reject(self, reason: str) -> None:
+        """Take the reply back, its calls and its facts too; the ledger keeps the attempt, and why it did not do."""
+        ask = self.ask
+        facts = ask.ledger.turns.pop()
+        last = ask.ledger.attempts[-1]
+        ask.ledger.attempts[-1] = msgspec.structs.replace(last, outcome="rejected", reason=reason, usage=facts.usage)
+        if ask.listener is not None:
+            await ask.listener.discard()
+        self.withdraw(reason)
+
+    def withdraw(self, reason: str) -> None:
+        """Whatever was told of it no longer holds."""
+        if self._told:
+            self._emit([Reset(reason)])
+
+    def _hold(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
+        if isinstance(events[-1], ReplyFinished):
+            self._finished, events = [events[-1]], events[:-1]
+        if events:
+            self._told = not isinstance(events[-1], Retrying)  # which comes after a reset of its own
+            self._emit(events, throttle)

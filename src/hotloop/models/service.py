@@ -1,0 +1,107 @@
+"""One model at one endpoint, with one key, as all agents of the process know it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+from weakref import WeakValueDictionary
+
+from hotloop.errors import (
+    CircuitOpen,
+    ConnectError,
+    MalformedReply,
+    ModelError,
+    Overloaded,
+    RateLimited,
+    ReplyTimeout,
+    ServiceError,
+    TransportError,
+)
+from hotloop.models.exchange import Exchange
+from hotloop.models.model import Model
+from hotloop.models.policy.admission import Admission
+from hotloop.models.policy.breaker import CircuitBreaker
+from hotloop.models.policy.latencies import Latencies
+from hotloop.units import NS_PER_S, ns, show_ms
+
+_ITS_FAULT = (ConnectError, TransportError, ReplyTimeout, MalformedReply, Overloaded)
+
+
+class Service:
+    """How a service does, and who may ask it now; `name` is for people. Times are nanoseconds of the run's clock."""
+
+    def __init__(self, model: Model) -> None:
+        self.name = model.where
+        self.model = model.name
+        self.policy = model.policy
+        self.caches = model.spoken.caches
+        self.admission = Admission(model.policy)
+        self.latencies = Latencies(model.policy.hedge_share)
+        self._breaker = None if model.policy.breaker is None else CircuitBreaker(model.policy.breaker)
+        self._endpoint = model.endpoint  # alive as long as its id is known by
+
+    def require_closed(self, now: int) -> None:
+        """Take a request on, as far as the circuit breaker is concerned; raises CircuitOpen."""
+        if self._breaker is not None and (wait := self._breaker.wait(now)):
+            told = self._breaker.describe(now)
+            raise CircuitOpen(
+                f"{self.name} is left alone for {show_ms(wait / 1e6)} more: {told}.", retry_after=wait / NS_PER_S
+            )
+
+    def give_up(self) -> None:
+        """A request that was taken on tells nothing about the service: it was cancelled, or never sent."""
+        if self._breaker is not None:
+            self._breaker.release()
+
+    def stall(self) -> float | None:
+        """The longest silence within a reply that is not taken for its end, in seconds."""
+        stall = self.policy.stall
+        return self.latencies.stall() if isinstance(stall, str) else stall
+
+    def hedge_after(self, size: int) -> int | None:
+        """When to send a second request, counted from the first; None: not at all."""
+        if not self.policy.hedge:
+            return None
+        self.latencies.asked()
+        return None if self.latencies.slow_now() else self.latencies.hedge_after(size)
+
+    def may_hedge(self, tokens: int, now: int) -> bool:
+        """Take a second request on, if that is allowed and there is room for it."""
+        return self.latencies.may_hedge() and self.admission.try_enter(tokens, now)
+
+    def replied(self, exchange: Exchange, size: int, now: int) -> None:
+        """A reply was complete; `size` is how many bytes of its prompt were new."""
+        ttft = exchange.first - exchange.begun if exchange.first else now - exchange.begun
+        self.admission.learn(exchange.headers, now, exchange.begun)
+        self.latencies.note(ttft, size, exchange.gap)
+        if self._breaker is not None:
+            self._breaker.record(now, failed=False, ttft=ttft)
+
+    def lost(self, exchange: Exchange, size: int, now: int) -> None:
+        """Another request was faster; `size` as above."""
+        self.latencies.gave_up(now - exchange.begun, size)
+
+    def failed(self, exchange: Exchange, error: ModelError, now: int) -> None:
+        """A request came to nothing."""
+        if exchange.headers:
+            self.admission.learn(exchange.headers, now, exchange.begun)
+        if isinstance(error, ServiceError) and error.retry_after:
+            self.admission.hold(now + ns(min(error.retry_after, self.policy.total)))
+        if isinstance(error, RateLimited):
+            self.give_up()
+        elif self._breaker is not None:
+            self._breaker.record(now, failed=isinstance(error, _ITS_FAULT), ttft=None)
+
+
+_known: WeakValueDictionary[tuple[Any, ...], Service] = WeakValueDictionary()
+
+
+def service_of(model: Model) -> Service:
+    """The service behind a model: one for all agents that name the same endpoint, model, key, headers and policy."""
+    endpoint = model.endpoint if isinstance(model.endpoint, str) else id(model.endpoint)
+    secrets = hashlib.sha256(repr((model.api_key, sorted((model.headers or {}).items()))).encode()).digest()
+    key = (endpoint, model.name, secrets, model.policy)
+    service = _known.get(key)
+    if service is None:
+        service = _known[key] = Service(model)
+    return service

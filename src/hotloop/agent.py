@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
 
@@ -23,9 +23,10 @@ from hotloop.models.backend import Backend, Backends
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
 from hotloop.models.rejection import Predicate, empty_answer
-from hotloop.models.reply import Reply
 from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import nobody, streamed
+from hotloop.output.output import Output
+from hotloop.output.reading import Answer
 from hotloop.programs import ProgramCache
 from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions, read_options
@@ -51,10 +52,11 @@ _log = logging.getLogger("hotloop.agent")
 class Result(msgspec.Struct, frozen=True):
     """What a run gave: the answer, and where its time went.
 
-    `finish_reason` is "stop", or "length" when the token cap cut the answer.
+    `output` is the model's text, or a value of the type that the agent was given as `output`. `finish_reason` is
+    "stop", or "length" when the token cap cut the answer.
     """
 
-    output: str
+    output: Any
     trace: Trace
     finish_reason: str = "stop"
 
@@ -76,8 +78,8 @@ class Agent:
     tools; `shortlist` is how many tools, the best matches for the first request, the model is offered, from its first
     request to its last. `plan` offers it one more, which makes several calls of which some need results of others.
     `max_result` is how many characters of a tool's result the model reads. `grants` are what runs may do that tools
-    require, unless a run is given its own. `audit` is the file of the audit log, `approvals` that of runs that wait
-    for a person. Raises ConfigError for what cannot work.
+    require, unless a run is given its own. `output` is the type of the answers, as in docs/output.md. `audit` is the
+    file of the audit log, `approvals` that of runs that wait for a person. Raises ConfigError for what cannot work.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Agent:
         plan: bool = False,
         max_result: int | None = None,
         grants: Collection[str] = (),
+        output: Any = None,
         audit: str | Path | None = None,
         approvals: str | Path | None = None,
     ) -> None:
@@ -134,8 +137,17 @@ class Agent:
         self._approvals = approvals
         self._budget = budget
         self._limits = budget.limits() if budget else {}
+        self._output = Output.of(output)
+        if self._output is not None:
+            services = [(each.dialect, each.stream) for each in backends]
+            instructions = self._output.instructions(instructions, services, bool(tools))
         self._compile = partial(
-            ProgramCache, backends=self._backends, budget=budget, max_turns=max_turns, shortlist=shortlist
+            ProgramCache,
+            backends=self._backends,
+            budget=budget,
+            max_turns=max_turns,
+            shortlist=shortlist,
+            output=self._output,
         )
         self._sessions: dict[str, Session] = {}
         self._start = Conversation(instructions)
@@ -233,7 +245,8 @@ class Agent:
 
     def _compiled(self, tools: Sequence[Tool]) -> ProgramCache:
         _require_unique([each.name for each in tools])
-        return self._compile(tools, Executor(tools, self._policy, self._audit))
+        answer = self._output.tool if self._output is not None else None
+        return self._compile(tools, Executor(tools, self._policy, self._audit, answer))
 
     async def _ask(
         self, prompt: str, options: RunOptions, session: Session | None = None, emit: Emit = nobody
@@ -242,7 +255,7 @@ class Agent:
         grants = self._grants if given is None else given
         caller = Caller(run_id, self.name, session.id if session else "", user, grants)
 
-        async def answer(programs: ProgramCache, ledger: Ledger) -> Reply:
+        async def answer(programs: ProgramCache, ledger: Ledger) -> Answer:
             if options.get("trace_id") and programs.executor.asks:
                 await asyncio.to_thread(self.approvals.check_free, run_id)
             choose = partial(programs.for_prompt, prompt)
@@ -261,7 +274,7 @@ class Agent:
             saved = self._read(paused)
             conversation = Conversation.restore(saved.messages, saved.kept, saved.ids_given)
 
-            async def answer(programs: ProgramCache, ledger: Ledger) -> Reply:
+            async def answer(programs: ProgramCache, ledger: Ledger) -> Answer:
                 ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
                 program = programs.with_tools(saved.tools)
                 if session is not None:
@@ -287,7 +300,7 @@ class Agent:
             ) from None
 
     async def _run(
-        self, run_id: str, answer: Callable[[ProgramCache, Ledger], Awaitable[Reply]], *, first: bool = True
+        self, run_id: str, answer: Callable[[ProgramCache, Ledger], Awaitable[Answer]], *, first: bool = True
     ) -> Result:
         """Open the ledger, have the answer, close the ledger; a run that pauses is saved before anybody is told."""
         ledger = Ledger(clock(), run_id, self.name, time.time())
@@ -295,7 +308,7 @@ class Agent:
         trace = Trace(ledger, self._limits)
         try:
             try:
-                reply = await answer(await self._ready(ledger), ledger)
+                given = await answer(await self._ready(ledger), ledger)
             except loop.Paused as pause:
                 raise await self._pause(run_id, pause, first) from None
         except HotloopError as error:
@@ -307,7 +320,7 @@ class Agent:
         finally:
             ledger.close()
             trace.log()
-        return Result(reply.text, trace, reply.finish_reason)
+        return Result(given.value, trace, given.finish_reason)
 
     async def _pause(self, run_id: str, pause: loop.Paused, first: bool) -> ApprovalRequired:
         save = partial(self.approvals.pause, run_id, self.name, pause.state, pause.calls, first=first)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation
-from hotloop.errors import ConfigError, RepeatedFailure, TurnLimit
+from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
 from hotloop.models.reply import Call, Reply
+from hotloop.output.output import Output
+from hotloop.output.partials import Partials
+from hotloop.output.reading import Answer, Wrong, answers_in, read_answer
 from hotloop.tools.defining.tool import canonical
 from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.calls import ReplyCalls
 from hotloop.tools.running.executor import Executor
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import ToolResult
-from hotloop.trace.ledger import TurnFacts
+from hotloop.trace.ledger import Ledger, TurnFacts
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import PendingCall
@@ -29,6 +33,10 @@ _TURN_LIMIT = (
     "Raise max_turns or budget.total, or tell it in the instructions when to stop."
 )
 _REPEATED = "The model made the same call of {} {} times and it failed each time: {}"
+_AGAIN = (
+    "That is not the answer that was asked for: {}. Give it again in the form that was asked for, and nothing else."
+)
+_INVALID = "The answer is not what was asked for, also after it was asked for again: {}."
 _Failures = dict[tuple[str, str, str], int]
 
 
@@ -40,6 +48,15 @@ class Program(msgspec.Struct, frozen=True):
     budget: Budget | None
     max_turns: int
     tools: tuple[str, ...]
+    output: Output | None = None
+
+    def check(self, reply: Reply) -> str:
+        """What is wrong with a reply before anything of it is run or taken, in words; "" if nothing is."""
+        faults = (self.executor.fault(call) for call in reply.calls)
+        if (fault := next(filter(None, faults), "")) or self.output is None:
+            return fault
+        found = read_answer(self.output, reply)
+        return found.reason if isinstance(found, Wrong) else ""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -67,76 +84,125 @@ class Paused(Exception):
         self.state = state
 
 
-async def run(program: Program, run: RunContext) -> Reply:
-    """The reply that answers the prompt at the end of the run's conversation, which gets every message of the run.
+class _Course(msgspec.Struct):
+    """What a run has seen that bears on its next turn: why calls have to end, and whether its answer was wrong."""
 
-    Turns go on until the model answers without calls. At the last turn, when the same call has failed three times, and
-    when the budget has only its answer reserve left, it is asked without tools for the best answer from what it has.
+    failures: _Failures
+    stopped: str = ""
+    asked_again: bool = False
+
+
+async def run(program: Program, run: RunContext) -> Answer:
+    """The answer to the prompt at the end of the run's conversation, which gets every message of the run.
+
+    Turns go on until the model answers without calls, or by the call that gives the answer. At the last turn, when the
+    same call has failed three times, and when the budget has only its answer reserve left, it is asked without tools
+    for the best answer from what it has; an answer of the wrong form is asked for once more.
     Raises HotloopError, and Paused when a person must decide first.
     """
     if not isinstance(run.prompt, str) or not run.prompt.strip():
         raise ConfigError(f"The prompt is {run.prompt!r}; give the model some text.")
     run.conversation.user(run.prompt)
-    return await _turns(program, run, 0, {})
+    return await _turns(program, run, 0, _Course({}))
 
 
-async def resume(program: Program, run: RunContext, saved: Checkpoint, known: dict[str, ToolResult]) -> Reply:
+async def resume(program: Program, run: RunContext, saved: Checkpoint, known: dict[str, ToolResult]) -> Answer:
     """Go on with a run that was saved; `known` are results by call id, which are not worked for again."""
-    failures = dict(saved.failures)
+    course = _Course(dict(saved.failures))
     reply = saved.reply
     run.ledger.turn = saved.turn
     run.ledger.turns += saved.turns
     calls = program.executor.begin(run)
     calls.complete(reply.calls, saved.ids, saved.results | known)
-    stopped = await _act(program, run, reply, calls, failures)
-    return await _turns(program, run, saved.turn + 1, failures, stopped)
+    await _act(program, run, reply, calls, course)
+    return _answer(program, run, reply, course) or await _turns(program, run, saved.turn + 1, course)
 
 
-async def _turns(program: Program, run: RunContext, first: int, failures: _Failures, stopped: str = "") -> Reply:
-    ledger, deadline, conversation = run.ledger, run.deadline, run.conversation
-    for turn in range(first, program.max_turns + 1):
+async def _turns(program: Program, run: RunContext, first: int, course: _Course) -> Answer:
+    ledger, executor = run.ledger, program.executor
+    for turn in count(first):
         ledger.turn = turn
-        last = bool(stopped) or turn == program.max_turns or (turn > 0 and deadline.answer_now(ledger.clock()))
-        calls = None if last else program.executor.begin(run)
+        late = turn >= program.max_turns or (turn > 0 and run.deadline.answer_now(ledger.clock()))
+        last = late or course.asked_again or bool(course.stopped)
+        calls = None if last else executor.begin(run)
         try:
-            reply = await program.thinker.think(_ask(program, run, calls, tools=not last))
+            reply = await _think(program, run, calls, course)
             if calls is not None and reply.calls:
                 calls.complete(reply.calls)
                 if run.journal is not None:
-                    await run.journal.checkpoint(_save(program, run, reply, calls, failures))
+                    await run.journal.checkpoint(_save(program, run, reply, calls, course.failures))
         except BaseException:
             if calls is not None:
                 await calls.discard()
             raise
         ledger.turns[-1].discarded = calls.discarded if calls is not None else 0
-        if last and reply.calls and not reply.text.strip():
-            if stopped:
-                raise RepeatedFailure(stopped)
-            raise TurnLimit(_TURN_LIMIT.format("1 turn" if turn == 1 else f"{turn} turns"))
+        if last and reply.calls:
+            reply = _last_words(program, reply, course, turn)
+            calls = executor.begin(run)
+            calls.complete(reply.calls)
         if calls is None or not reply.calls:
-            conversation.answer(reply.text)
-            return reply
-        stopped = await _act(program, run, reply, calls, failures)
+            run.conversation.answer(reply.text)
+        else:
+            await _act(program, run, reply, calls, course)
+        if (answer := _answer(program, run, reply, course)) is not None:
+            return answer
     raise AssertionError("the last turn returns")
 
 
-def _ask(program: Program, run: RunContext, calls: ReplyCalls | None, *, tools: bool) -> Ask:
-    return Ask(
+async def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
+    """The next reply; without `calls` to hear of its calls, it is to have none but the answer."""
+    told = Partials(run.emit, calls, program.output.wrapped) if program.output is not None else None
+    ask = Ask(
         messages=run.conversation.messages,
         ledger=run.ledger,
-        emit=run.emit,
+        emit=run.emit if told is None else told.emit,
         dialect=program.thinker.dialect,
-        tools=tools,
+        tools=calls is not None,
         deadline=run.deadline,
-        listener=calls,
+        listener=calls if told is None else told,
         session=run.caller.session,
         background=run.background,
         prompt=run.prompt,
+        check=program.check,
     )
+    return await program.thinker.think(ask, "repair" if course.asked_again else "first")
 
 
-async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, failures: _Failures) -> str:
-    """Run the reply's calls and put them into the conversation; why to stop calling, "" to go on. Raises Paused."""
+def _last_words(program: Program, reply: Reply, course: _Course, turn: int) -> Reply:
+    """What counts of a reply that was to have no calls: its text, and the call that gives the answer."""
+    answers = answers_in(reply.calls) if program.output is not None else []
+    if not answers and not reply.text.strip() and not course.asked_again:
+        if course.stopped:
+            raise RepeatedFailure(course.stopped)
+        raise TurnLimit(_TURN_LIMIT.format("1 turn" if turn == 1 else f"{turn} turns"))
+    return msgspec.structs.replace(reply, calls=answers)
+
+
+def _answer(program: Program, run: RunContext, reply: Reply, course: _Course) -> Answer | None:
+    """The answer in a reply whose calls were run, None if it has none; a wrong one is asked for again once."""
+    if program.output is None:
+        return None if reply.calls else Answer(reply.text, reply.text, reply.finish_reason)
+    found = read_answer(program.output, reply)
+    _count(run.ledger, found, course.asked_again)
+    if not isinstance(found, Wrong):
+        return found
+    if course.asked_again:
+        raise OutputInvalid(_INVALID.format(found.reason), text=found.text)
+    course.asked_again = True
+    if not reply.calls:
+        run.conversation.user(_AGAIN.format(found.reason))
+    return None
+
+
+def _count(ledger: Ledger, found: Answer | Wrong | None, asked_again: bool) -> None:
+    facts = ledger.facts.setdefault("output", {"parse_failures": 0, "repairs": 0, "turns_saved": 0})
+    facts["parse_failures"] += isinstance(found, Wrong)
+    facts["repairs"] += isinstance(found, Wrong) and not asked_again
+    facts["turns_saved"] += isinstance(found, Answer) and found.found
+
+
+async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, course: _Course) -> None:
+    """Run the reply's calls and put them into the conversation; whether calling has to stop. Raises Paused."""
     ledger = run.ledger
     since = ledger.mark("overhead", "reply to calls")
     try:
@@ -146,13 +212,12 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
         facts.tools_ns = ledger.at - since
         facts.calls, facts.burst = calls.facts(since), calls.burst(since)
     if calls.pending:
-        raise Paused(calls.pending, _save(program, run, reply, calls, failures))
+        raise Paused(calls.pending, _save(program, run, reply, calls, course.failures))
     done = [result for result in results if result is not None]
     _remember(run.conversation, program.thinker.dialect, reply, calls.ids, done)
-    stopped = _stop_repeating(reply.calls, done, failures)
-    if stopped:
-        ledger.facts["stopped"] = stopped
-    return stopped
+    course.stopped = _stop_repeating(reply.calls, done, course.failures)
+    if course.stopped:
+        ledger.facts["stopped"] = course.stopped
 
 
 def _remember(

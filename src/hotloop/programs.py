@@ -9,6 +9,7 @@ from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError
 from hotloop.loop import Program
 from hotloop.models.backend import Backends
+from hotloop.output.output import Output
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
 
@@ -27,6 +28,7 @@ class ProgramCache:
         budget: Budget | None,
         max_turns: int,
         shortlist: int | None,
+        output: Output | None = None,
     ) -> None:
         self.tools = list(tools)
         self.executor = executor
@@ -34,6 +36,7 @@ class ProgramCache:
         self._budget = budget
         self._max_turns = max_turns
         self._shortlist = shortlist
+        self._output = output
         self._kept: dict[tuple[str, ...], Program] = {}
         self._all = self._compile(self.tools)
 
@@ -63,5 +66,6 @@ class ProgramCache:
     def _compile(self, tools: Sequence[Tool]) -> Program:
         names = tuple(each.name for each in tools)
         callable_names = frozenset([*names, *self.executor.built_in])
-        thinker = self._backends.thinker(self.executor.definitions(tools), callable_names)
-        return Program(thinker, self.executor, self._budget, self._max_turns, names)
+        form = self._output.form if self._output is not None else None
+        thinker = self._backends.thinker(self.executor.definitions(tools), callable_names, form)
+        return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output)

@@ -24,9 +24,11 @@ from hotloop.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import PendingCall
+    from hotloop.tools.defining.tool import Tool
     from hotloop.tools.running.executor import Executor
 
 _BURST = NS_PER_MS
+_GIVEN = "The answer was given."
 _CIRCLE = "It was not run: it would have to come after a call that takes its result. Make these calls one by one."
 
 
@@ -175,6 +177,8 @@ class ReplyCalls(msgspec.Struct, eq=False):
         group.jobs.append(job)
         if job.prepared is not None:
             _bind(job)
+        elif self.executor.answer is not None and call.name == self.executor.answer.name:
+            _end_with_answer(job, self.executor.answer)
         elif call.name not in self.executor.built_in:
             job.fault = self.executor.unknown(call.name)
         return group
@@ -271,6 +275,17 @@ def _bind(job: Job) -> None:
         job.arguments = job.prepared.tool.bind(job.text) if job.prepared is not None else None
     except ArgumentsError as error:
         job.fault = str(error)
+
+
+def _end_with_answer(job: Job, answer: Tool) -> None:
+    """The final answer is no call to be run: it has its result as soon as it is there."""
+    try:
+        answer.bind(job.text)
+    except ArgumentsError as error:
+        job.result, job.outcome = failed(str(error)), "error"
+    else:
+        job.result, job.outcome = ToolResult(_GIVEN), "ok"
+    job.over = True
 
 
 def _order(jobs: Sequence[Job]) -> None:

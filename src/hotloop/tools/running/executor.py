@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hotloop.errors import ToolDefinitionError
+from hotloop.errors import ArgumentsError, ToolDefinitionError
+from hotloop.models.reply import Call
 from hotloop.tools.cutting.rest import DEFINITION, READ_RESULT
 from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key
 from hotloop.tools.plan.plan import PLAN, plan_definition
+from hotloop.tools.plan.reading import PlanReader
 from hotloop.tools.running.cache import Key, ResultCache, invalidate, shared
 from hotloop.tools.running.callrunner import CallRunner
 from hotloop.tools.running.calls import ReplyCalls
 from hotloop.tools.running.execution import PreparedTool
 from hotloop.tools.running.graph import check_acyclic
 from hotloop.tools.running.job import RunContext
+from hotloop.tools.running.result import words_of
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,13 +48,17 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 class Executor:
     """The tools of one agent. The calls of many runs may be under way at the same time.
 
+    `answer` is the tool whose arguments are the final answer, if there is one; it is never run.
     Raises ConfigError for tools whose `after` contradicts.
     """
 
-    def __init__(self, tools: Sequence[Tool], policy: ToolPolicy, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], policy: ToolPolicy, audit: AuditLog | None = None, answer: Tool | None = None
+    ) -> None:
         check_acyclic(tools)
         self.policy = policy
         self.audit = audit
+        self.answer = answer
         self.cache = ResultCache()
         self.prepared = {tool.name: _prepare(tool, policy) for tool in tools}
         self.ordered = any(
@@ -63,6 +70,7 @@ class Executor:
         self.asks = any(tool.approval != "never" for tool in tools)
         self.reads_rest = policy.max_result is not None or any(tool.max_result is not None for tool in tools)
         self.built_in = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
+        self.built_in += [answer.name] if answer is not None else []
         self.max_result = policy.max_result or _MOST
         self.rest = _REST if self.reads_rest else _NARROWER
         for name in self.built_in:
@@ -93,6 +101,22 @@ class Executor:
     def invalidate(self, tool: Tool, arguments: dict[str, Any]) -> None:
         """Drop what a call of this tool has made stale, whoever has it."""
         invalidate([each.fill(arguments) for each in (*tool.writes, *tool.invalidates)])
+
+    def fault(self, call: Call) -> str:
+        """Why a call can only fail, whoever allows it; "" if it may do."""
+        if call.name == PLAN and self.policy.plan:
+            plan = PlanReader(self.prepared)
+            plan.complete(call.arguments)
+            return plan.fault
+        prepared = self.prepared.get(call.name)
+        tool = prepared.tool if prepared is not None else self.answer
+        if tool is None or tool.name != call.name:
+            return "" if call.name in self.built_in else self.unknown(call.name)
+        try:
+            tool.bind(call.arguments)
+        except ArgumentsError as error:
+            return f"The arguments of {call.name} are wrong: {words_of(error.__cause__ or error)}."
+        return ""
 
     def unknown(self, name: str) -> str:
         """What a model is told that calls a tool which is not there."""

@@ -102,14 +102,14 @@ def kinds(events) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": ""}, r"Agent\(model=...\): expected `str` of length >= 1"),
+        ({"model": ""}, "The model's name is ''; give some text"),
         ({"max_turns": 0}, r"Agent\(max_turns=...\): expected `int` >= 1"),
         ({"max_parallel": 1.5}, r"Agent\(max_parallel=...\): expected `int`"),
         ({"retries": -1}, r"Agent\(retries=...\): expected `int` >= 0"),
         ({"tool_retry": -1}, r"Agent\(tool_retry=...\)"),
         ({"shortlist": 0}, r"Agent\(shortlist=...\)"),
         ({"temperature": "hot"}, r"Agent\(temperature=...\)"),
-        ({"timeout": "5s"}, r"Agent\(timeout=...\): expected `float`, got `str`"),
+        ({"timeout": "5s"}, r"Agent\(timeout=...\): expected `float \| null`, got `str`"),
         ({"headers": {"x": 3}}, r"Agent\(headers"),
         ({"budget": {"total": 1}}, "make it with Budget"),
         ({"endpoint": "localhost:8000/v1"}, "begins with http://"),

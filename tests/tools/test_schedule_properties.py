@@ -290,7 +290,7 @@ def read(each: Made | list[Made], content: str) -> Any:
 
 def check_told(scene: Scene, agent: Agent, events: list[Any]) -> None:
     """Every call has one result, in call order, and whatever was started has ended."""
-    contents = results_of(agent._transport.requests[-1])
+    contents = results_of(agent._backends.all[0].transport.requests[-1])
     assert len(contents) == len(scene.reply)
     if sequence_of(first_of(scene.reply)):
         assert [read(*pair) for pair in zip(scene.reply, contents, strict=True)] == expected(scene.reply)

@@ -30,7 +30,7 @@ def agents(notes: Notes, count: int = 2, *, ms: float = 300, **options: Any) -> 
 
 def contents(agent: Agent) -> list[str]:
     """The results that the agent's model read last."""
-    return results_of(agent._transport.requests[-1])
+    return results_of(agent._backends.all[0].transport.requests[-1])
 
 
 async def after(ms: float, work: Any) -> Any:

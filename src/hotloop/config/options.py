@@ -59,7 +59,7 @@ def first_model(given: dict[str, Any]) -> Model:
             raise ConfigError(f"Agent({doubled[0]}=...): the model is a Model, which says that itself; leave it out.")
     else:
         if given["endpoint"] is None:
-            raise ConfigError('Agent(endpoint=...): give the URL of the service, or "local".')
+            raise ConfigError('The endpoint is None; give a URL or "local".')
         own = {name: given[name] for name in _OF_A_MODEL if given[name] is not None}
         model = Model(name=model, **own)
     first: Model = msgspec.structs.replace(model, policy=_with(model.policy, changed))

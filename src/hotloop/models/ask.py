@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Thinker(Protocol):
     def dialect(self) -> Dialect:
         """The one in which the conversation is kept."""
 
-    async def think(self, ask: Ask, why: Why = "first") -> Reply:
+    def think(self, ask: Ask, why: Why = "first") -> Coroutine[Any, Any, Reply]:
         """The reply to one turn; its stages, attempts and facts go to the ledger.
 
         Raises ModelError once nothing that is left to try would help, or when the deadline has come.

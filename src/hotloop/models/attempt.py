@@ -48,19 +48,15 @@ class Attempt:
 
     async def reply(self) -> Reply:
         """The complete reply. Raises ModelError; CircuitOpen or ServiceBusy if nothing was sent."""
-        service, ask, begun = self._service, self._ask, self.exchange.begun
+        service, ask = self._service, self._ask
+        await self._admitted()
         try:
-            service.require_closed(begun)
-            if not service.admission.try_enter(self._tokens, begun, background=ask.background):
-                await self._wait_for_place(begun)
-        except ModelError as error:
-            self._note(self.exchange, self._why, "failed", str(error))
-            raise
-        try:
-            after = service.hedge_after(self._new_bytes)
-            if after is None:
-                return await self._alone()
-            return await self._hedged(after)
+            if service.policy.hedge and (after := service.hedge_after(self._new_bytes)) is not None:
+                return await self._hedged(after)
+            try:
+                return await self._send(self.exchange, self._why)
+            finally:
+                self.exchange.mark(ask.ledger)
         finally:
             service.admission.leave()
             ask.ledger.sent = len(ask.messages)
@@ -76,6 +72,16 @@ class Attempt:
         seen = self._ask.ledger.sent if self._service.caches else 0
         return len(self._body) - seen
 
+    async def _admitted(self) -> None:
+        service, begun = self._service, self.exchange.begun
+        try:
+            service.require_closed(begun)
+            if not service.admission.try_enter(self._tokens, begun, background=self._ask.background):
+                await self._wait_for_place(begun)
+        except ModelError as error:
+            self._note(self.exchange, self._why, "failed", str(error))
+            raise
+
     async def _wait_for_place(self, begun: int) -> None:
         ask, service = self._ask, self._service
         left = ask.deadline.remaining_ns(begun)
@@ -87,12 +93,6 @@ class Attempt:
             raise
         finally:
             self.exchange.begun = ask.ledger.mark("queue", "a place at the service")
-
-    async def _alone(self) -> Reply:
-        try:
-            return await self._send(self.exchange, self._why)
-        finally:
-            self.exchange.mark(self._ask.ledger)
 
     async def _hedged(self, after: int) -> Reply:
         begun = self.exchange.begun
@@ -118,10 +118,11 @@ class Attempt:
 
     async def _send(self, exchange: Exchange, why: Why) -> Reply:
         service, clock = self._service, self._ask.ledger.clock
-        patience = self._patience(exchange)
+        left = self._ask.deadline.remaining_ns(exchange.begun)
+        patience = Patience(exchange, service.policy, streamed=self._streamed, stall=service.stall(), left=left)
         try:
             try:
-                with Limit(patience.look(), asyncio.get_running_loop(), patience.look):
+                with Limit(patience.first(), asyncio.get_running_loop(), patience.look):
                     await self._transport.send(self._body, exchange)
             except TimeoutError:
                 raise patience.error() from None
@@ -141,17 +142,6 @@ class Attempt:
         service.replied(exchange, self._new_bytes, clock())
         self._note(exchange, why, "ok")
         return reply
-
-    def _patience(self, exchange: Exchange) -> Patience:
-        policy = self._service.policy
-        return Patience(
-            exchange,
-            self._ask.ledger.clock,
-            total=policy.total,
-            first_token=policy.first_token if self._streamed else None,
-            stall=self._service.stall() if self._streamed else None,
-            left=self._ask.deadline.remaining_ns(exchange.begun),
-        )
 
     def _note(self, exchange: Exchange, why: Why, outcome: str, reason: str = "") -> None:
         ledger, service = self._ask.ledger, self._service

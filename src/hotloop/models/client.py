@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 
@@ -49,9 +51,9 @@ class Client:
         """See `Thinker`."""
         return self.request.dialect
 
-    async def think(self, ask: Ask, why: Why = "first") -> Reply:
+    def think(self, ask: Ask, why: Why = "first") -> Coroutine[Any, Any, Reply]:
         """See `Thinker`."""
-        return await _Thought(self, ask, why).reply()
+        return _Thought(self, ask, why).reply()
 
 
 class _Thought:

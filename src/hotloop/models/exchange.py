@@ -27,12 +27,12 @@ class Exchange:
 
     __slots__ = (
         "_claim",
-        "_clock",
         "_emit",
         "_error_body",
         "_last_events",
         "_listener",
         "begun",
+        "clock",
         "connected",
         "first",
         "gap",
@@ -53,7 +53,7 @@ class Exchange:
         self.connected = False
         self.headers: list[tuple[bytes, bytes]] = []
         self.throttle: Throttle | None = None
-        self._clock = ask.ledger.clock
+        self.clock = ask.ledger.clock
         self._emit = ask.emit
         self._listener = ask.listener
         self._claim = claim
@@ -63,7 +63,7 @@ class Exchange:
     def sent(self, connected: bool, throttle: Throttle | None) -> None:
         """See `Receiver.sent`."""
         self.connected, self.throttle = connected, throttle
-        self.sent_at = self._clock()
+        self.sent_at = self.clock()
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """See `Receiver.head`."""
@@ -92,7 +92,7 @@ class Exchange:
 
     def _tokens_came(self) -> bool:
         """Note the time; False if nobody wants this reply any longer."""
-        now = self._clock()
+        now = self.clock()
         if not self.first:
             self.first = now
             if self._claim is not None and not self._claim():
@@ -109,7 +109,7 @@ class Exchange:
             raise service_error(self.status, self._fields(), bytes(self._error_body))
         events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
-            self.first = self.last = self._clock()
+            self.first = self.last = self.clock()
         if events:
             self._emit(events)
         if self.stream.error is not None and (how := self._fields().get("content-encoding", "identity")) != "identity":

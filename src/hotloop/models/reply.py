@@ -24,7 +24,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A complete reply. It is the answer only if it has no calls."""
+    """A complete reply. It is the answer only if it has no calls.
+
+    `confidence` is how sure the model was of its least certain words, from 0 to 1; None if nobody asked for it.
+    """
 
     text: str
     calls: list[Call]
@@ -34,3 +37,4 @@ class Reply(msgspec.Struct, frozen=True):
     model: str | None = None
     server_ms: dict[str, float] = {}
     salvaged: bool = False
+    confidence: float | None = None

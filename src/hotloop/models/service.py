@@ -60,8 +60,6 @@ class Service:
 
     def hedge_after(self, size: int) -> int | None:
         """When to send a second request, counted from the first; None: not at all."""
-        if not self.policy.hedge:
-            return None
         self.latencies.asked()
         return None if self.latencies.slow_now() else self.latencies.hedge_after(size)
 
@@ -73,13 +71,15 @@ class Service:
         """A reply was complete; `size` is how many bytes of its prompt were new."""
         ttft = exchange.first - exchange.begun if exchange.first else now - exchange.begun
         self.admission.learn(exchange.headers, now, exchange.begun)
-        self.latencies.note(ttft, size, exchange.gap)
+        self.latencies.silent(exchange.gap)
+        if self.policy.hedge:
+            self.latencies.first_token(ttft, size)
         if self._breaker is not None:
             self._breaker.record(now, failed=False, ttft=ttft)
 
     def lost(self, exchange: Exchange, size: int, now: int) -> None:
         """Another request was faster; `size` as above."""
-        self.latencies.gave_up(now - exchange.begun, size)
+        self.latencies.first_token(now - exchange.begun, size)
 
     def failed(self, exchange: Exchange, error: ModelError, now: int) -> None:
         """A request came to nothing."""

@@ -20,7 +20,8 @@ def shown(first_tokens: list[int], *, size: int = SHORT, gap: int = 20) -> Laten
 
 def note(latencies: Latencies, first_tokens: list[int], *, size: int = SHORT, gap: int = 20) -> None:
     for ttft in first_tokens:
-        latencies.note(ttft * NS_PER_MS, size, gap * NS_PER_MS)
+        latencies.first_token(ttft * NS_PER_MS, size)
+        latencies.silent(gap * NS_PER_MS)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_service_is_slow_while_its_newest_replies_take_twice_as_long_as_usual(
 def test_requests_that_were_given_up_count_as_slow() -> None:
     latencies = shown([100] * 100)
     for _ in range(10):
-        latencies.gave_up(5_000 * NS_PER_MS, SHORT)
+        latencies.first_token(5_000 * NS_PER_MS, SHORT)
     assert latencies.slow_now()
 
 
@@ -89,8 +90,8 @@ def test_hedges_that_win_do_not_hide_what_they_are_for() -> None:
         assert after is not None
         thresholds.append(after // NS_PER_MS)
         if ttft > after:
-            latencies.gave_up(after + 100 * NS_PER_MS, SHORT)
-        latencies.note(100 * NS_PER_MS if ttft > after else ttft, SHORT, 0)
+            latencies.first_token(after + 100 * NS_PER_MS, SHORT)
+        latencies.first_token(100 * NS_PER_MS if ttft > after else ttft, SHORT)
     assert statistics.median(thresholds) == pytest.approx(118, abs=2)
 
 

@@ -1,7 +1,7 @@
 """What the model is allowed to write: grammars for llama.cpp's constrained decoding (llguidance).
 
 A decision is written as lines, one per call: the tool's name, a space, and its arguments as JSON that meets the
-tool's schema. llguidance falls back to no constraint at all where it cannot read a grammar, and says nothing; `check`
+tool's schema. An answer is text, or JSON that meets the schema of its form. llguidance falls back to no constraint at all where it cannot read a grammar, and says nothing; `check`
 makes a grammar whose first character tells whether it is in force.
 """
 
@@ -39,11 +39,18 @@ def calls(functions: Sequence[Function], said: Sequence[str] = ()) -> str:
     return _grammar(_joined(lines), functions, said)
 
 
-def choice(functions: Sequence[Function], ends: Sequence[int]) -> str:
-    """One call or more, or an answer in text; `ends` are the tokens that end the model's turn."""
+def choice(functions: Sequence[Function], ends: Sequence[int], form: Function | None = None) -> str:
+    """One call or more, or an answer, of the form if there is one; `ends` are the tokens that end the model's turn."""
     any_call = " | ".join(_line(place, function) for place, function in enumerate(functions))
     rules = f'calls: call ("\\n" call){{0,{_MOST_CALLS - 1}}}\ncall: {any_call}\n'
+    if form is not None:
+        return _grammar(f"calls | a{len(functions)}", [*functions, form], (), rules)
     return _grammar("calls | answer", functions, (), rules + _answer_rule(functions, ends))
+
+
+def formed(form: Function) -> str:
+    """An answer of this form."""
+    return _grammar("a0", [form], ())
 
 
 def answer(functions: Sequence[Function], ends: Sequence[int]) -> str:

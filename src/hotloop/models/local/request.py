@@ -34,6 +34,25 @@ class Called(msgspec.Struct):
     arguments: str = "{}"
 
 
+class Chosen(msgspec.Struct):
+    """A `tool_choice` of one tool, which has to be called."""
+
+    function: Called
+
+
+class NamedSchema(msgspec.Struct):
+    """The `json_schema` of a `response_format`."""
+
+    schema: JsonObject = {}
+
+
+class ResponseFormat(msgspec.Struct):
+    """What an answer has to be."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: NamedSchema = msgspec.field(default_factory=NamedSchema)
+
+
 class CallEntry(msgspec.Struct):
     """An entry of `tool_calls`."""
 
@@ -58,7 +77,8 @@ class ChatRequest(msgspec.Struct):
 
     messages: list[Message]
     tools: list[Offer] = []
-    tool_choice: Literal["auto", "none"] = "auto"
+    tool_choice: Literal["auto", "none"] | Chosen = "auto"
+    response_format: ResponseFormat | None = None
     temperature: float | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -67,7 +87,28 @@ class ChatRequest(msgspec.Struct):
     @property
     def functions(self) -> list[Function]:
         """The tools that may be called."""
+        if isinstance(self.tool_choice, Chosen):
+            return [self.chosen] if self.chosen is not None else []
         return [] if self.tool_choice == "none" else [offer.function for offer in self.tools]
+
+    @property
+    def chosen(self) -> Function | None:
+        """The tool that has to be called."""
+        name = self.tool_choice.function.name if isinstance(self.tool_choice, Chosen) else None
+        return next((offer.function for offer in self.tools if offer.function.name == name), None)
+
+    @property
+    def form(self) -> Function | None:
+        """What an answer is held to, as if it were the arguments of a function of this name."""
+        form = self.response_format
+        if form is None or form.type == "text":
+            return None
+        return Function("response_format", "", {"type": "object"} | form.json_schema.schema)
+
+    @property
+    def held(self) -> list[Function]:
+        """All whose schemas the model may be held to."""
+        return [*self.functions, *([self.form] if self.form is not None else [])]
 
     def sampling(self, *, temperature: float | None = None, max_tokens: int | None = None) -> JsonObject:
         """What llama.cpp is told about sampling; the arguments stand where the request says nothing."""
@@ -87,4 +128,6 @@ def read_request(body: bytes) -> ChatRequest:
         raise BadRequest(f"The request cannot be read: {error}.") from error
     if not request.messages:
         raise BadRequest("The request has no messages.")
+    if isinstance(request.tool_choice, Chosen) and request.chosen is None:
+        raise BadRequest(f"tool_choice names {request.tool_choice.function.name}, which is none of the tools.")
     return request

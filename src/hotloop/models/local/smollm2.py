@@ -49,6 +49,8 @@ def prepare(request: ChatRequest) -> Prepared:
     functions = called_for(request)
     if functions:
         constraint = grammar.calls(functions, said(request.messages))
+    elif request.form is not None:
+        constraint = grammar.formed(request.form)
     elif request.tools:
         constraint = grammar.answer([offer.function for offer in request.tools], _ENDS)
     else:
@@ -57,13 +59,15 @@ def prepare(request: ChatRequest) -> Prepared:
     return Prepared(
         chat=False,
         body={"prompt": prompt(request), "grammar": constraint, **sampling},
-        checked=request.functions,
+        checked=request.held,
         read=LineReader([function.name for function in functions], only_calls=bool(functions)),
     )
 
 
 def called_for(request: ChatRequest) -> list[Function]:
     """The tools to call now: those that the newest message of the user clearly asks for, until it has results."""
+    if request.chosen is not None:
+        return [request.chosen]
     functions = request.functions
     newest = request.messages[-1]
     if newest.role != "user" or not functions:

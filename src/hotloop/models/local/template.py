@@ -24,22 +24,28 @@ You have these tools, each with the JSON Schema of its arguments:
 To use tools, write nothing but lines of this form, one for each call:
 tool_name {{"argument": "value"}}
 The results follow. Answer in words when you have what you need."""
+_HOW_TO_ANSWER = "Your answer itself is JSON and nothing else, an object that fits this JSON Schema:\n{schema}"
 
 
 def prepare(request: ChatRequest, ends: tuple[int, ...]) -> Prepared:
     """The messages, the constraint and the way to read what comes; `ends` are the tokens that end the model's turn."""
-    functions = request.functions
-    constraint = grammar.choice(functions, ends) if functions else ""
+    functions, form = request.functions, request.form
+    if request.chosen is not None:
+        constraint = grammar.calls(functions)
+    elif functions:
+        constraint = grammar.choice(functions, ends, form)
+    else:
+        constraint = grammar.formed(form) if form is not None else ""
     asked: JsonObject = {"messages": list(_messages(request)), "grammar": constraint, **request.sampling()}
-    return Prepared(True, asked, functions, LineReader([function.name for function in functions]))
+    return Prepared(True, asked, request.held, LineReader([function.name for function in functions]))
 
 
 def _messages(request: ChatRequest) -> Iterator[JsonObject]:
     """The conversation in the roles that every template knows: results come from the user."""
     messages = request.messages
-    if request.tools:
+    if told := _told(request):
         instructions = [message.text for message in messages if message.role == "system"]
-        yield {"role": "system", "content": "\n\n".join([*instructions, _described(request)])}
+        yield {"role": "system", "content": "\n\n".join([*instructions, *told])}
         messages = [message for message in messages if message.role != "system"]
     for _, group in groupby(messages, lambda message: message.role == "tool" or id(message)):
         yield _message(list(group))
@@ -53,9 +59,19 @@ def _message(group: list[Message]) -> JsonObject:
     return {"role": first.role, "content": "\n".join([first.text, *calls] if first.text else calls)}
 
 
+def _told(request: ChatRequest) -> list[str]:
+    """What the model has to know beside its instructions: its tools, and the form of its answer."""
+    told = [_described(request)] if request.tools else []
+    return told + [_HOW_TO_ANSWER.format(schema=_json(request.form.parameters))] if request.form is not None else told
+
+
 def _described(request: ChatRequest) -> str:
     tools = [
-        f"{offer.function.name} {msgspec.json.encode(offer.function.parameters).decode()}: {offer.function.description}"
+        f"{offer.function.name} {_json(offer.function.parameters)}: {offer.function.description}"
         for offer in request.tools
     ]
     return _HOW_TO_CALL.format(tools="\n".join(tools))
+
+
+def _json(schema: JsonObject) -> str:
+    return msgspec.json.encode(schema).decode()

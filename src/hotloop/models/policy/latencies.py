@@ -28,17 +28,9 @@ class Latencies:
         self._first_tokens: dict[int, _Sample] = {}
         self._ratios = _Sample(_NEWEST)
 
-    def note(self, ttft: int, size: int, longest_gap: int) -> None:
-        """A reply was complete; `size` is how many bytes of its prompt were not cached."""
+    def silent(self, longest_gap: int) -> None:
+        """A reply was complete, and between two of its reads nothing came for so long."""
         self._gaps.add(longest_gap)
-        self._first_token(ttft, size)
-
-    def gave_up(self, waited: int, size: int) -> None:
-        """A request was given up after this time without a first token, which took at least as long therefore.
-
-        Without these a hedge that wins would hide the very times that it is for.
-        """
-        self._first_token(waited, size)
 
     def stall(self) -> float:
         """Seconds of silence within a reply after which it is stuck, and not just slow."""
@@ -55,6 +47,19 @@ class Latencies:
         like = self._first_tokens.get(size.bit_length())
         return like.percentile(95) if like is not None and like.count >= _ENOUGH else None
 
+    def first_token(self, ttft: int, size: int) -> None:
+        """A first token took so long, or did not come within this time; `size` is how many bytes were not cached.
+
+        Without the latter a hedge that wins would hide the very times that it is for.
+        """
+        bucket = size.bit_length()
+        like = self._first_tokens.get(bucket)
+        if like is None:
+            like = self._first_tokens[bucket] = _Sample(_KEPT)
+        elif like.count >= _ENOUGH:
+            self._ratios.add(ttft * 1000 // (like.percentile(50) or 1))
+        like.add(ttft)
+
     def asked(self) -> None:
         """A request is sent: it earns its share of a second one."""
         self._hedges = min(_HEDGES_AT_ONCE, self._hedges + self._share)
@@ -65,15 +70,6 @@ class Latencies:
             return False
         self._hedges -= 1
         return True
-
-    def _first_token(self, ttft: int, size: int) -> None:
-        bucket = size.bit_length()
-        like = self._first_tokens.get(bucket)
-        if like is None:
-            like = self._first_tokens[bucket] = _Sample(_KEPT)
-        elif like.count >= _ENOUGH:
-            self._ratios.add(ttft * 1000 // (like.percentile(50) or 1))
-        like.add(ttft)
 
 
 class _Sample:

@@ -4,65 +4,63 @@ from __future__ import annotations
 
 from hotloop.errors import ReplyTimeout
 from hotloop.models.exchange import Exchange
-from hotloop.units import NS_PER_S, Clock, ns
+from hotloop.models.policy.policy import Policy
+from hotloop.units import NS_PER_S, ns
 
 
 class Patience:
-    """Looks after one exchange: `look` says when to look again, 0 once its time is over. Times are nanoseconds.
+    """Looks after one exchange. `left` is what the run's deadline leaves, in nanoseconds, None without one.
 
-    A silence counts from the last token on, unless it is our own reader who holds the reply up. `left` is what the
-    run's deadline leaves, None without one.
+    A silence counts from the last token on, unless it is our own reader who holds the reply up. A reply that is not
+    `streamed` has only its total time. `stall` is the longest silence in seconds, None for any.
     """
 
-    __slots__ = ("_clock", "_exchange", "_first_token", "_ours", "_stall", "_total", "_why")
+    __slots__ = ("_exchange", "_late", "_left", "_policy", "_stall", "_streamed")
 
     def __init__(
-        self,
-        exchange: Exchange,
-        clock: Clock,
-        *,
-        total: float,
-        first_token: float | None,
-        stall: float | None,
-        left: int | None,
+        self, exchange: Exchange, policy: Policy, *, streamed: bool, stall: float | None, left: int | None
     ) -> None:
         self._exchange = exchange
-        self._clock = clock
-        self._ours = left is None or ns(total) <= left
-        self._total = ns(total) if self._ours or left is None else left
-        self._first_token = None if first_token is None else ns(first_token)
-        self._stall = None if stall is None else ns(stall)
-        self._why = ""
+        self._policy = policy
+        self._streamed = streamed
+        self._stall = stall
+        self._left = left
+        self._late = ""
+
+    def first(self) -> float:
+        """Seconds until the first look."""
+        policy = self._policy
+        seconds = policy.total if self._left is None else min(policy.total, self._left / NS_PER_S)
+        for other in (policy.first_token, self._stall) if self._streamed else ():
+            if other is not None and other < seconds:
+                seconds = other
+        return seconds
 
     def look(self) -> float:
         """Seconds until the next look; 0 when the reply has taken too long."""
-        now, exchange = self._clock(), self._exchange
-        waits = [(exchange.begun + self._total - now, "total")]
-        if exchange.first:
-            if self._stall is not None:
-                waits.append((self._silent_until(now, self._stall) - now, "stall"))
-        elif self._first_token is not None:
-            waits.append((exchange.begun + self._first_token - now, "first_token"))
-        soonest, self._why = min(waits)
+        exchange, policy = self._exchange, self._policy
+        now = exchange.clock()
+        total = ns(policy.total) if self._left is None else min(ns(policy.total), self._left)
+        waits = [(exchange.begun + total - now, "total")]
+        if self._streamed and exchange.first and self._stall is not None:
+            waits.append(((now if self._is_held() else exchange.last) + ns(self._stall) - now, "stall"))
+        elif self._streamed and not exchange.first and policy.first_token is not None:
+            waits.append((exchange.begun + ns(policy.first_token) - now, "first_token"))
+        soonest, self._late = min(waits)
         return max(soonest, 0) / NS_PER_S
 
-    def _silent_until(self, now: int, stall: int) -> int:
+    def _is_held(self) -> bool:
         throttle = self._exchange.throttle
-        held = throttle is not None and throttle.paused
-        return (now if held else self._exchange.last) + stall
+        return throttle is not None and throttle.paused
 
     def error(self) -> ReplyTimeout:
         """What to raise when the time is over."""
-        if self._why == "first_token":
-            return ReplyTimeout(f"The service sent nothing within {_seconds(self._first_token)} s.")
-        if self._why == "stall":
-            tokens = self._exchange.stream.tokens
-            return ReplyTimeout(
-                f"The reply stopped after {tokens:,} tokens: nothing came for {_seconds(self._stall)} s."
-            )
-        whose = "" if self._ours else ", which was all that the run's budget had left"
-        return ReplyTimeout(f"The reply was not complete within {_seconds(self._total)} s{whose}.")
-
-
-def _seconds(nanoseconds: int | None) -> str:
-    return f"{(nanoseconds or 0) / NS_PER_S:g}"
+        if self._late == "first_token":
+            return ReplyTimeout(f"The service sent nothing within {self._policy.first_token:g} s.")
+        if self._late == "stall":
+            after = f"The reply stopped after {self._exchange.stream.tokens:,} tokens"
+            return ReplyTimeout(f"{after}: nothing came for {self._stall:g} s.")
+        if self._left is None or self._left >= ns(self._policy.total):
+            return ReplyTimeout(f"The reply was not complete within {self._policy.total:g} s.")
+        whole = f"The reply was not complete within {self._left / NS_PER_S:g} s"
+        return ReplyTimeout(f"{whole}, which was all that the run's budget had left.")

@@ -48,18 +48,29 @@ class Attempt:
 
     async def reply(self) -> Reply:
         """The complete reply. Raises ModelError; CircuitOpen or ServiceBusy if nothing was sent."""
-        service, ask = self._service, self._ask
-        await self._admitted()
+        service, ledger = self._service, self._ask.ledger
+        if not self._enters():
+            await self._wait_for_place()
         try:
             if service.policy.hedge and (after := service.hedge_after(self._new_bytes)) is not None:
                 return await self._hedged(after)
             try:
                 return await self._send(self.exchange, self._why)
             finally:
-                self.exchange.mark(ask.ledger)
+                self.exchange.mark(ledger)
         finally:
             service.admission.leave()
-            ask.ledger.sent = len(ask.messages)
+            ledger.sent = len(self._ask.messages)
+
+    def _enters(self) -> bool:
+        """Whether it may go at once. Raises CircuitOpen."""
+        service, begun = self._service, self.exchange.begun
+        try:
+            service.require_closed(begun)
+        except ModelError as error:
+            self._note(self.exchange, self._why, "failed", str(error))
+            raise
+        return service.admission.try_enter(self._tokens, begun, background=self._ask.background)
 
     @property
     def _tokens(self) -> int:
@@ -72,24 +83,16 @@ class Attempt:
         seen = self._ask.ledger.sent if self._service.caches else 0
         return len(self._body) - seen
 
-    async def _admitted(self) -> None:
-        service, begun = self._service, self.exchange.begun
-        try:
-            service.require_closed(begun)
-            if not service.admission.try_enter(self._tokens, begun, background=self._ask.background):
-                await self._wait_for_place(begun)
-        except ModelError as error:
-            self._note(self.exchange, self._why, "failed", str(error))
-            raise
-
-    async def _wait_for_place(self, begun: int) -> None:
+    async def _wait_for_place(self) -> None:
+        """Raises ServiceBusy."""
         ask, service = self._ask, self._service
-        left = ask.deadline.remaining_ns(begun)
+        left = ask.deadline.remaining_ns(self.exchange.begun)
         seconds = service.policy.total if left is None else min(left / NS_PER_S, service.policy.total)
         try:
             await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=ask.ledger.clock)
-        except BaseException:
+        except BaseException as error:
             service.give_up()
+            self._note(self.exchange, self._why, "failed", str(error))
             raise
         finally:
             self.exchange.begun = ask.ledger.mark("queue", "a place at the service")

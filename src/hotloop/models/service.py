@@ -56,7 +56,7 @@ class Service:
     def stall(self) -> float | None:
         """The longest silence within a reply that is not taken for its end, in seconds."""
         stall = self.policy.stall
-        return self.latencies.stall() if isinstance(stall, str) else stall
+        return self.latencies.stall if isinstance(stall, str) else stall
 
     def hedge_after(self, size: int) -> int | None:
         """When to send a second request, counted from the first; None: not at all."""

@@ -41,7 +41,7 @@ def test_a_reply_is_stuck_after_ten_times_its_services_longest_usual_gap(gaps: l
     latencies = Latencies(0.05)
     for gap in gaps:
         note(latencies, [100], gap=gap)
-    assert latencies.stall() == seconds
+    assert latencies.stall == seconds
 
 
 def test_a_second_request_pays_after_the_time_that_95_of_100_need() -> None:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from hotloop.errors import ServiceBusy
 from hotloop.models.policy.policy import Policy
-from hotloop.models.policy.ratelimits import Headers, RateLimits
+from hotloop.models.policy.ratelimits import Headers, RateLimits, tells_limits
 from hotloop.units import Clock, ns, show_ms
 
 
@@ -18,12 +18,14 @@ class Admission:
     """The places in front of one service, and the queue for them: background waits until no one else does.
 
     Agents on several event loops in several threads may share one. Whoever has entered must `leave`. Times are
-    nanoseconds of one clock. `inside` is how many places are taken.
+    nanoseconds of one clock. `inside` is how many places are taken, where the policy counts them.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.inside = 0
+        self._counts = policy.max_concurrent is not None
         self._most = policy.max_concurrent or sys.maxsize
+        self._limited = False  # something is known of rate limits
         self._most_queued = policy.max_queued
         self._limits = RateLimits()
         self._foreground: deque[_Waiter] = deque()
@@ -37,6 +39,8 @@ class Admission:
 
     def try_enter(self, tokens: int, now: int, *, background: bool = False) -> bool:
         """Take a place for a request of so many tokens if that can be done without waiting."""
+        if not (self._counts or self._limited):
+            return True
         with self._lock:
             if self._foreground or (background and self._background) or self.inside >= self._most:
                 return False
@@ -68,25 +72,29 @@ class Admission:
 
     def leave(self) -> None:
         """Give the place back."""
+        if not self._counts:
+            return
         with self._lock:
             self.inside -= 1
         self._wake_next()
 
     def learn(self, headers: Headers, at: int, sent: int) -> None:
         """Take over what the headers of a reply say of rate limits; they came at `at`, their request went at `sent`."""
+        if not tells_limits(headers):
+            return
         with self._lock:
-            told = self._limits.learn(headers, at, sent)
-        if told:
-            self._wake_next()
+            self._limited = self._limits.learn(headers, at, sent) or self._limited
+        self._wake_next()
 
     def hold(self, until: int) -> None:
         """Let nobody in before `until`: the service asked for it."""
         with self._lock:
             self._limits.hold(until)
+            self._limited = True
         self._wake_next()  # who waits learns that it may be in vain
 
     def _take(self, tokens: int, now: int) -> None:
-        self.inside += 1
+        self.inside += self._counts
         self._limits.spend(tokens, now)
 
     def _line_up(self, waiter: _Waiter, line: deque[_Waiter], now: int) -> None:

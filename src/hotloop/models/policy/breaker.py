@@ -27,6 +27,7 @@ class CircuitBreaker:
         "_settings",
         "_slow",
         "_slow_call",
+        "_spotless",
         "_succeeded",
         "_told",
         "_under_way",
@@ -65,6 +66,8 @@ class CircuitBreaker:
         What was sent before the service was closed off counts like a probe: it tells how the service does now.
         """
         slow = ttft is not None and self._slow_call is not None and ttft > self._slow_call
+        if self._spotless and not (failed or slow):
+            return  # one good request more in a window full of them
         with self._lock:
             if not self._open:
                 self._count_in(now, failed * _FAILED | slow * _SLOW)
@@ -89,6 +92,7 @@ class CircuitBreaker:
         self._failed += (outcome & _FAILED) - (before & _FAILED)
         self._slow += ((outcome & _SLOW) - (before & _SLOW)) >> 1
         known = min(self._count, settings.window)
+        self._spotless = known == settings.window and not (self._failed or self._slow)
         if known < settings.at_least or not (self._failed or self._slow):
             return
         if self._failed >= settings.failure_rate * known:
@@ -110,9 +114,9 @@ class CircuitBreaker:
     def _rest(self, now: int, told: str) -> None:
         self._told, self._until = told, now + self._cool
         self._under_way = self._probes = self._succeeded = 0
-        self._open = True
+        self._open, self._spotless = True, False
 
     def _close(self) -> None:
         self._outcomes = bytearray(self._settings.window)
         self._count = self._failed = self._slow = 0
-        self._open = False
+        self._open = self._spotless = False

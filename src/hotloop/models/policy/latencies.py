@@ -16,27 +16,27 @@ _HEDGES_AT_ONCE = 5.0
 class Latencies:
     """Times of one service's replies, in nanoseconds, and how many second requests they allow: a share of all.
 
+    `stall` is how many seconds of silence within a reply mean that it is stuck, and not just slow.
+
     Threads may share it; a value that two of them note in the same instant may be lost.
     """
 
-    __slots__ = ("_first_tokens", "_gaps", "_hedges", "_ratios", "_share")
+    __slots__ = ("_first_tokens", "_gaps", "_hedges", "_ratios", "_share", "stall")
 
     def __init__(self, hedge_share: float) -> None:
         self._share = hedge_share
         self._hedges = 0.0
+        self.stall = _STALL_MOST
         self._gaps = _Sample(_KEPT)
         self._first_tokens: dict[int, _Sample] = {}
         self._ratios = _Sample(_NEWEST)
 
     def silent(self, longest_gap: int) -> None:
         """A reply was complete, and between two of its reads nothing came for so long."""
-        self._gaps.add(longest_gap)
-
-    def stall(self) -> float:
-        """Seconds of silence within a reply after which it is stuck, and not just slow."""
-        if self._gaps.count < _ENOUGH:
-            return _STALL_MOST
-        return min(_STALL_MOST, max(_STALL_LEAST, _STALL_GAPS * self._gaps.percentile(99) / NS_PER_S))
+        gaps = self._gaps
+        gaps.add(longest_gap)
+        if gaps.count >= _ENOUGH and gaps.count % _STALE == 0:
+            self.stall = min(_STALL_MOST, max(_STALL_LEAST, _STALL_GAPS * gaps.percentile(99) / NS_PER_S))
 
     def slow_now(self) -> bool:
         """Whether the service as a whole is slow: its newest replies took long for prompts of their size."""

@@ -18,6 +18,11 @@ _RECENT = 1024  # requests sent of which a reply may not know yet
 Headers = list[tuple[bytes, bytes]]
 
 
+def tells_limits(headers: Headers) -> bool:
+    """Whether there may be anything about limits in them; cheap, because most services send nothing."""
+    return b"imit-" in b"".join([name for name, _ in headers])
+
+
 class RateLimits:
     """Each limit as a bucket that refills steadily: what is there, and how fast more comes. Times are nanoseconds."""
 
@@ -33,8 +38,6 @@ class RateLimits:
 
         What went after that request is taken off: the service may not have counted it yet.
         """
-        if b"imit-" not in b"".join([name for name, _ in headers]):
-            return False
         told: dict[str, dict[str, str]] = {}
         for name, value in headers:
             if found := _NAME.fullmatch(name.decode("latin-1")):

@@ -29,12 +29,12 @@ def note(latencies: Latencies, first_tokens: list[int], *, size: int = SHORT, ga
     [
         ([], 30.0),
         ([500] * 19, 30.0),  # too few to tell
-        ([500] * 20, 5.0),
-        ([20] * 20, 2.0),
-        ([9_000] * 20, 30.0),
+        ([500] * 32, 5.0),
+        ([20] * 32, 2.0),
+        ([9_000] * 32, 30.0),
         ([500] * 255 + [9_000], 5.0),  # one in a hundred does not count
         ([500] * 240 + [800] * 16, 8.0),
-        ([9_000] * 300 + [300] * 256, 3.0),  # forgotten
+        ([9_000] * 304 + [300] * 272, 3.0),  # forgotten
     ],
 )
 def test_a_reply_is_stuck_after_ten_times_its_services_longest_usual_gap(gaps: list[int], seconds: float) -> None:

@@ -1,0 +1,156 @@
+"""`hotloop eval`: are the answers right, how long do they take, and what do they cost, by route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.launch import TO_REPORT, run_async
+from hotloop.commands.options import Count, Json, Names
+from hotloop.config.spec import agent_arguments, load_spec
+from hotloop.errors import ConfigError
+from hotloop.lab.evaluation import (
+    ROUTER,
+    Case,
+    Contestant,
+    Outcome,
+    Score,
+    contestants,
+    evaluate,
+    load_cases,
+    score,
+)
+from hotloop.units import show_ms
+from hotloop.visible import one_line
+from hotloop.words import listed, short
+
+_SHOWN = 10  # wrong answers that are told
+
+
+def eval(
+    cases: Path,
+    /,
+    *,
+    agent: Path,
+    route: Names | None = None,
+    concurrency: Count = 1,
+    records: Path | None = None,
+    min_accuracy: float | None = None,
+    as_json: Json = False,
+) -> int:
+    """Put questions with known answers to an agent: accuracy, time and cost, for each model of its router and for all.
+
+    Example: hotloop eval cases.yaml --agent agent.yaml --records records.jsonl
+
+    Parameters
+    ----------
+    cases
+        A YAML or JSON list, or .jsonl, of prompts and what is right; see docs/eval.md.
+    agent
+        The agent's file.
+    route
+        A model of the router to be measured alone, or "router"; repeat it for more. [default: all of them]
+    concurrency
+        How many at a time.
+    records
+        Write which route was right for which prompt, for `hotloop route` to learn from.
+    min_accuracy
+        Exit with 1 if the agent's share of right answers is lower, like 0.9.
+    as_json
+        Print one object with all outcomes and scores instead.
+    """
+    questions = load_cases(cases)
+    chosen = _chosen(contestants(agent_arguments(load_spec(agent))), route)
+    if min_accuracy is not None and not 0 <= min_accuracy <= 1:
+        raise ConfigError(f"--min-accuracy is {min_accuracy:g}; give a share from 0 to 1.")
+    outcomes = [_measured(each, questions, concurrency) for each in chosen]
+    scores = [score(each) for each in outcomes]
+    if records is not None:
+        _write(records, [each for some in outcomes for each in some if each.route != ROUTER])
+    if as_json:
+        write_json({"scores": scores, "outcomes": [each for some in outcomes for each in some]})
+    else:
+        _tell(scores, outcomes[-1])
+    counted = scores[-1:] if scores[-1].route == ROUTER else scores
+    return 1 if any(each.accuracy < (min_accuracy or 0) for each in counted) else 0
+
+
+def _chosen(all_of_them: list[Contestant], names: Sequence[str] | None) -> list[Contestant]:
+    known = [each.route for each in all_of_them]
+    for name in names or ():
+        if name not in known:
+            raise ConfigError(f"There is no route {name!r}; there are {listed(name, known)}.")
+    return [each for each in all_of_them if names is None or each.route in names]
+
+
+def _measured(contestant: Contestant, questions: list[Case], concurrency: int) -> list[Outcome]:
+    async def measure(note: Callable[[Outcome], None]) -> list[Outcome]:
+        async with contestant.agent as agent:
+            await agent.warm()
+            return await evaluate(
+                agent,
+                questions,
+                route=contestant.route,
+                concurrency=concurrency,
+                price=contestant.price,
+                on_outcome=note,
+            )
+
+    with _bar(contestant.route, len(questions)) as note:
+        return run_async(measure(note), TO_REPORT)
+
+
+@contextmanager
+def _bar(route: str, questions: int) -> Iterator[Callable[[Outcome], None]]:
+    console = messages()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(one_line(route), total=questions)
+        yield lambda _: progress.advance(task)
+
+
+def _write(path: Path, outcomes: list[Outcome]) -> None:
+    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in outcomes)
+    try:
+        path.write_bytes(lines)
+    except OSError as error:
+        raise ConfigError(f"The records cannot be written to {path}: {error.strerror}.") from None
+
+
+def _tell(scores: list[Score], outcomes: list[Outcome]) -> None:
+    console = results()
+    console.print(_table(scores))
+    wrong = [each for each in outcomes if not each.right]
+    if wrong:
+        console.print(f"\nwrong on {one_line(outcomes[0].route)}:", markup=False)
+    for each in wrong[:_SHOWN]:
+        _tell_wrong(console, each)
+    if len(wrong) > _SHOWN:
+        console.print(f"... and {len(wrong) - _SHOWN:,} more; --json has them all", style="dim")
+
+
+def _tell_wrong(console: Console, outcome: Outcome) -> None:
+    console.print(f"  {one_line(short(outcome.prompt))}", markup=False, soft_wrap=True)
+    console.print(f"    {one_line(outcome.why)}", style="dim", markup=False, soft_wrap=True)
+
+
+def _table(scores: list[Score]) -> Table:
+    table = Table("route", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("right", "accuracy", "p50", "p95", "tokens in", "out", "cost of 1,000"):
+        table.add_column(heading, justify="right")
+    for each in scores:
+        table.add_row(one_line(each.route), f"{each.right} of {each.cases}", f"{each.accuracy:.1%}", *_numbers(each))
+    return table
+
+
+def _numbers(each: Score) -> list[str]:
+    times = ["-" if value is None else show_ms(value) for value in (each.p50_ms, each.p95_ms)]
+    tokens = ["-" if value is None else f"{value:,}" for value in (each.input_tokens, each.output_tokens)]
+    return [*times, *tokens, "-" if each.cost is None else f"{1000 * each.cost / each.cases:,.4g}"]

@@ -1,0 +1,62 @@
+"""`hotloop route`: learn which model is good enough for which prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.table import Table
+
+from hotloop.commands.console import results, write_json
+from hotloop.commands.options import Json
+from hotloop.models.routing.records import good_enough, read_records
+from hotloop.models.routing.training import Training, train
+from hotloop.visible import one_line
+
+
+def route(records: Path, /, *, out: Path, confidence: float = 0.7, as_json: Json = False) -> int:
+    """Train a router's classifier from records of which route was right for which prompt.
+
+    Example: hotloop route records.jsonl --out routes.json
+
+    Parameters
+    ----------
+    records
+        JSON lines with prompt, route and right, as `hotloop eval --records` writes them; the first route that was right
+        for a prompt, in the order of the file, is the one to choose.
+    out
+        The classifier's file, for the router's `classifier`.
+    confidence
+        Below it the classifier abstains, and the router's default decides.
+    as_json
+        Print one object with what came of it instead.
+    """
+    known = read_records(records)
+    labels = good_enough(known)
+    training = train(labels, confidence)
+    training.classifier.save(out)
+    lost = len({each.prompt for each in known}) - len(labels)
+    if as_json:
+        write_json({"out": str(out), "prompts": training.prompts, "unanswered": lost, "held_out": training.held_out})
+    else:
+        _tell(training, lost, out)
+    return 0
+
+
+def _tell(training: Training, lost: int, out: Path) -> None:
+    console = results()
+    counts = " · ".join(f"{count:,} for {one_line(name)}" for name, count in training.prompts.items())
+    left_out = f" · {lost:,} left out, which no route answered right" if lost else ""
+    console.print(f"{sum(training.prompts.values()):,} prompts: {counts}{left_out}", markup=False)
+    table = Table("confidence", "decided", "right of these", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in table.columns:
+        column.justify = "right"
+    for share in training.held_out:
+        right = "-" if share.right is None else f"{share.right:.1%}"
+        table.add_row(f"{share.confidence:.2f}", f"{share.decided:.1%}", right)
+    console.print(table)
+    size = out.stat().st_size / 1000
+    console.print(
+        f"[dim]Each prompt was judged by a classifier that had not seen it.[/] {one_line(str(out))} ({size:,.0f} kB) "
+        f"decides from {training.classifier.confidence:g} on.",
+        soft_wrap=True,
+    )

@@ -1,0 +1,18 @@
+"""Is it right, how long does it take, what does it cost: questions with known answers, put to an agent's models."""
+
+from hotloop.lab.evaluation.cases import Case, ExpectedCall, load_cases
+from hotloop.lab.evaluation.contestants import ROUTER, Contestant, contestants
+from hotloop.lab.evaluation.evaluation import Outcome, Score, evaluate, score
+
+__all__ = [
+    "ROUTER",
+    "Case",
+    "Contestant",
+    "ExpectedCall",
+    "Outcome",
+    "Score",
+    "contestants",
+    "evaluate",
+    "load_cases",
+    "score",
+]

@@ -1,0 +1,59 @@
+"""A learned choice between routes: a linear model over the words of a prompt, in a file of a few kilobytes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from hotloop.errors import ConfigError
+from hotloop.models.routing.features import features
+
+
+class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
+    """Says which route is good enough for a prompt, and how sure it is.
+
+    `weights` has, for each bucket of `features`, a number for each of `routes`; `bias` has one for each route. Below
+    the `confidence` it abstains. `hotloop route` trains one from what was right before.
+    """
+
+    routes: tuple[str, ...]
+    bias: tuple[float, ...]
+    weights: dict[int, tuple[float, ...]]
+    confidence: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.confidence < 1:
+            raise ConfigError(f"The classifier's confidence is {self.confidence!r}; give a share from 0 to below 1.")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read one that was saved. Raises ConfigError for a file that has none."""
+        try:
+            return msgspec.json.decode(Path(path).read_bytes(), type=cls)
+        except FileNotFoundError:
+            raise ConfigError(f"There is no file {path}; `hotloop route` makes one.") from None
+        except OSError as error:
+            raise ConfigError(f"The file {path} cannot be read: {error.strerror}.") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigError(f"The file {path} has no classifier of routes: {error}.") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON. Raises ConfigError where nothing can be written."""
+        try:
+            Path(path).write_bytes(msgspec.json.encode(self) + b"\n")
+        except OSError as error:
+            raise ConfigError(f"The classifier cannot be written to {path}: {error.strerror}.") from None
+
+    def predict(self, prompt: str) -> tuple[str, float]:
+        """The likeliest route, and how likely it is."""
+        found = features(prompt)
+        known = [self.weights[bucket] for bucket in found if bucket in self.weights]
+        scale = 1 / math.sqrt(len(found))
+        sums = map(sum, zip(*known, strict=True)) if known else [0.0] * len(self.routes)
+        scores = [bias + scale * each for bias, each in zip(self.bias, sums, strict=True)]
+        best = max(scores)
+        share = 1 / sum(math.exp(score - best) for score in scores)
+        return self.routes[scores.index(best)], share

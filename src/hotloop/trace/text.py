@@ -5,10 +5,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-from hotloop.trace.ledger import Stage
+from hotloop.trace.ledger import AttemptFacts, Stage
 from hotloop.trace.trace import BudgetRow, Trace
 from hotloop.units import NS_PER_MS, show_ms
 from hotloop.visible import one_line
+from hotloop.words import short
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _MAIN = ("queue", "memory", "connect", "prefill", "decode", "approval", "wait", "guard", "cache", "tool")
@@ -18,6 +19,7 @@ _TOOL_KINDS = ("tool", "cache", "wait")
 _REST = "hotloop itself"
 _FIXED = 22  # columns of a line beside the label and the bar
 _LEAST_BAR = 16
+_REASON = 80  # characters of why a request failed
 
 
 def timeline(trace: Trace, width: int = 88) -> str:
@@ -44,7 +46,30 @@ def timeline(trace: Trace, width: int = 88) -> str:
         bar = _bar(start, length, total, bar_width)
         lines.append(f"{margin:<7} {_fit(label, name_width)} {bar} {show_ms(length):>12}".rstrip())
     lines.append(_remainder(trace, name_width, bar_width))
-    return "\n".join(lines)
+    return "\n".join(lines + _output_lines(trace))
+
+
+def notes(trace: Trace) -> list[str]:
+    """What there is to say beside the timeline, a line each."""
+    return [line for line in (*attempt_lines(trace), tools_line(trace)) if line]
+
+
+def attempt_lines(trace: Trace) -> list[str]:
+    """A line for each turn that took more than one good request: what each of them was for, and what came of it."""
+    lines = []
+    for turn in dict.fromkeys(facts.turn for facts in trace.attempts):
+        attempts = [facts for facts in trace.attempts if facts.turn == turn]
+        if [facts.outcome for facts in attempts] != ["ok"] or attempts[0].why != "first":
+            several = len({facts.model for facts in trace.attempts}) > 1
+            lines.append(f"turn {turn}: " + ", ".join(_attempt(facts, several) for facts in attempts))
+    return lines
+
+
+def _attempt(facts: AttemptFacts, names_model: bool) -> str:
+    of = f" of {one_line(facts.model)}" if names_model else ""
+    took = show_ms((facts.end - facts.start) / NS_PER_MS)
+    why = f" ({one_line(short(facts.reason, _REASON))})" if facts.reason else ""
+    return f"{facts.why}{of} {facts.outcome} after {took}{why}"
 
 
 def tools_line(trace: Trace) -> str:
@@ -67,6 +92,12 @@ def tools_line(trace: Trace) -> str:
 def _waited_for(trace: Trace) -> str:
     names = dict.fromkeys(call.waited_for for facts in trace.turns for call in facts.calls if call.waited_for)
     return f" for {one_line('; '.join(names))}" if names else ""
+
+
+def _output_lines(trace: Trace) -> list[str]:
+    """What trouble there was with the form of the answer, if any."""
+    told = [f"{count} {name.replace('_', ' ')}" for name, count in trace.facts.get("output", {}).items() if count]
+    return [f"output: {', '.join(told)}"] if told else []
 
 
 def budget_table(trace: Trace) -> str:
@@ -92,6 +123,8 @@ def _label(stage: Stage, trace: Trace) -> str:
         return stage.name + (f" ({stage.kind})" if stage.kind != "tool" else f" ({stage.note})" if stage.note else "")
     if stage.kind == "decode" and any(facts.turn == stage.turn and facts.tools for facts in trace.turns):
         return "calls"
+    if stage.kind == "queue" and stage.note.startswith("a place"):
+        return "wait for a place"
     return _LABELS.get(stage.kind, stage.kind)
 
 

@@ -1,8 +1,9 @@
 """What the model is allowed to write: grammars for llama.cpp's constrained decoding (llguidance).
 
 A decision is written as lines, one per call: the tool's name, a space, and its arguments as JSON that meets the
-tool's schema. An answer is text, or JSON that meets the schema of its form. llguidance falls back to no constraint at all where it cannot read a grammar, and says nothing; `check`
-makes a grammar whose first character tells whether it is in force.
+tool's schema. An answer is text, or JSON that meets the schema of its form. llguidance falls back to no constraint at
+all where it cannot read a grammar, and says nothing; `check` makes a grammar whose first character tells whether it is
+in force.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def choice(functions: Sequence[Function], ends: Sequence[int], form: Function | 
     return _grammar("calls | answer", functions, (), rules + _answer_rule(functions, ends))
 
 
-def formed(form: Function) -> str:
-    """An answer of this form."""
-    return _grammar("a0", [form], ())
+def formed(form: Function, said: Sequence[str] = ()) -> str:
+    """An answer of this form; free strings as in `calls`."""
+    return _grammar("a0", [form], said)
 
 
 def answer(functions: Sequence[Function], ends: Sequence[int]) -> str:

@@ -48,9 +48,9 @@ def prepare(request: ChatRequest) -> Prepared:
     """The prompt, the constraint and the way to read what comes."""
     functions = called_for(request)
     if functions:
-        constraint = grammar.calls(functions, said(request.messages))
+        constraint = grammar.calls(functions, said(request.messages, results=request.chosen is not None))
     elif request.form is not None:
-        constraint = grammar.formed(request.form)
+        constraint = grammar.formed(request.form, said(request.messages, results=True))
     elif request.tools:
         constraint = grammar.answer([offer.function for offer in request.tools], _ENDS)
     else:
@@ -83,12 +83,17 @@ def prompt(request: ChatRequest) -> str:
     return examples + "".join(_turn(role, list(group)) for role, group in turns) + "<|im_start|>assistant\n"
 
 
-def said(messages: Sequence[Message]) -> list[str]:
-    """What a free string argument may be: up to six words in a row from the user's messages, the newest first."""
+def said(messages: Sequence[Message], *, results: bool = False) -> list[str]:
+    """What a free string may be: up to six words in a row from the user's messages, the newest first.
+
+    With `results` also from those of tools.
+    """
     found: dict[str, None] = {}
     for message in reversed(messages):
         if message.role == "user":
             found |= dict.fromkeys(_spans(message.text))
+        elif message.role == "tool" and results:
+            found |= dict.fromkeys(_spans(_plain(message.text)))
     return list(found)[:_MOST_SAID]
 
 

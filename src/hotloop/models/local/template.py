@@ -61,8 +61,9 @@ def _message(group: list[Message]) -> JsonObject:
 
 def _told(request: ChatRequest) -> list[str]:
     """What the model has to know beside its instructions: its tools, and the form of its answer."""
-    told = [_described(request)] if request.tools else []
-    return told + [_HOW_TO_ANSWER.format(schema=_json(request.form.parameters))] if request.form is not None else told
+    tools = [_described(request)] if request.tools else []
+    form = [_HOW_TO_ANSWER.format(schema=_json(request.form.parameters))] if request.form is not None else []
+    return tools + form
 
 
 def _described(request: ChatRequest) -> str:

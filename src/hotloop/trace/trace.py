@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotloop.trace.ledger import Ledger, Stage, TurnFacts, Usage
+from hotloop.trace.ledger import AttemptFacts, Ledger, Stage, TurnFacts, Usage
 from hotloop.trace.path import Step, steps_back
 from hotloop.units import NS_PER_MS, ms
 
@@ -95,9 +95,15 @@ class Trace:
         return self._ledger.turns
 
     @property
+    def attempts(self) -> list[AttemptFacts]:
+        """Every request to a service, in the order in which they ended."""
+        return self._ledger.attempts
+
+    @property
     def usage(self) -> Usage:
-        """The tokens of all turns; a count that no turn has is unknown."""
-        return Usage(*(_sum(counts) for counts in zip(*(_counts(facts) for facts in self.turns), strict=True)))
+        """The tokens of all turns and of rejected replies; a count that none of them has is unknown."""
+        counted = [facts.usage for facts in (*self.turns, *self.attempts)]
+        return Usage(*(_sum(counts) for counts in zip(*map(msgspec.structs.astuple, counted), strict=True)))
 
     @property
     def stages(self) -> list[Stage]:
@@ -197,6 +203,7 @@ class Trace:
             "unattributed_ms": self.unattributed_ms,
             "turns": [_turn_dict(facts) for facts in self.turns],
             "tools": msgspec.structs.asdict(self.tools()),
+            "attempts": [self._attempt_dict(facts) for facts in self.attempts],
             "stages": [self._stage_dict(stage, critical) for stage in self.stages],
             "critical_ms": self.critical_ms(),
             "budget": [row._asdict() for row in self.budget()],
@@ -214,15 +221,19 @@ class Trace:
         }
         return shown | {key: value for key, value in (("name", stage.name), ("note", stage.note)) if value}
 
+    def _attempt_dict(self, facts: AttemptFacts) -> dict[str, Any]:
+        shown = msgspec.to_builtins(facts)
+        shown["usage"] = {key: count for key, count in shown["usage"].items() if count is not None}
+        shown |= {"start_ms": ms(shown.pop("start") - self.start), "ms": ms(facts.end - facts.start)}
+        shown["first_ms"] = ms(facts.first - self.start) if facts.first else None
+        for key in ("end", "first"):
+            del shown[key]
+        return {key: value for key, value in shown.items() if value not in ("", {})}
+
     def __str__(self) -> str:
-        from hotloop.trace.text import budget_table, timeline, tools_line
+        from hotloop.trace.text import budget_table, notes, timeline
 
-        told = tools_line(self)
-        return "\n\n".join([timeline(self) + (f"\n{told}" if told else ""), budget_table(self)])
-
-
-def _counts(facts: TurnFacts) -> tuple[int | None, ...]:
-    return msgspec.structs.astuple(facts.usage)
+        return "\n\n".join(["\n".join([timeline(self), *notes(self)]), budget_table(self)])
 
 
 def _sum(counts: tuple[int | None, ...]) -> int | None:

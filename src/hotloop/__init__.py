@@ -15,6 +15,7 @@ from hotloop.events import (
     CallOpened,
     CallSealed,
     Event,
+    OutputPartial,
     ReasoningDelta,
     ReplyFinished,
     Reset,
@@ -26,12 +27,15 @@ from hotloop.events import (
     ToolStarted,
     ToolStatus,
 )
+from hotloop.models.model import Model
+from hotloop.models.policy.policy import Breaker, Policy
+from hotloop.models.rejection import empty_answer, refused_tool
 from hotloop.models.transport import Transport
 from hotloop.session import Session
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.progress import report
-from hotloop.trace.ledger import CallFacts, Stage, TurnFacts, Usage
+from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 if typing.TYPE_CHECKING:
@@ -52,6 +56,8 @@ __all__ = [
     "ApprovalNeeded",
     "ApprovalRequired",
     "ApprovalStore",
+    "AttemptFacts",
+    "Breaker",
     "Budget",
     "BudgetRow",
     "CallFacts",
@@ -62,7 +68,10 @@ __all__ = [
     "HotloopError",
     "MCPServer",
     "Meta",
+    "Model",
     "ModelError",
+    "OutputPartial",
+    "Policy",
     "ReasoningDelta",
     "ReplyFinished",
     "Reset",
@@ -85,6 +94,8 @@ __all__ = [
     "Transport",
     "TurnFacts",
     "Usage",
+    "empty_answer",
+    "refused_tool",
     "report",
     "tool",
     "tools_from_openapi",

@@ -11,26 +11,45 @@ import yaml
 
 from hotloop.budget import Budget
 from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_text, readings, under
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, MCPSpec, OpenAPISpec, RulesSpec, ToolsSpec
+from hotloop.config.spec import (
+    AgentSpec,
+    CacheSpec,
+    InferenceSpec,
+    MCPSpec,
+    ModelSpec,
+    OpenAPISpec,
+    RulesSpec,
+    ToolsSpec,
+)
 from hotloop.errors import ConfigError
 from hotloop.models.dialects import dialect_of
 from hotloop.models.http.target import chat_url, parse_target
+from hotloop.models.policy.policy import Breaker, Policy
 from hotloop.units import parse_duration
 from hotloop.words import did_you_mean
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {
+_SECTIONS: dict[str, type[msgspec.Struct]] = {  # of the whole file
     "inference": InferenceSpec,
     "tools": ToolsSpec,
     "cache": CacheSpec,
     "budget": Budget,
 }
+_NESTED: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
+    **{(AgentSpec, name): section for name, section in _SECTIONS.items()},
+    (InferenceSpec, "policy"): Policy,
+    (ModelSpec, "policy"): Policy,
+    (Policy, "breaker"): Breaker,
+}
 _LISTS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
+    (InferenceSpec, "fallback"): ModelSpec,
     (ToolsSpec, "mcp"): MCPSpec,
     (ToolsSpec, "openapi"): OpenAPISpec,
 }
 _MAPPINGS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {(MCPSpec, "rules"): RulesSpec}
 _DURATIONS: dict[type[msgspec.Struct], tuple[str, ...]] = {
     InferenceSpec: ("timeout",),
+    Policy: ("connect", "first_token", "stall", "total", "backoff", "backoff_limit"),
+    Breaker: ("slow_call", "cool"),
     ToolsSpec: ("timeout",),
     CacheSpec: ("tool_result_ttl",),
     MCPSpec: ("timeout",),
@@ -123,8 +142,8 @@ class _Reader:
 
     def _value(self, cls: type[msgspec.Struct], field: str, unit: str, entry: Entry, where: str) -> Any:
         node = entry.node
-        if cls is AgentSpec and field in _SECTIONS:
-            return self.section(entry, _SECTIONS[field], where)
+        if (section := _NESTED.get((cls, field))) is not None and not (cls is Policy and node.tag.endswith(":null")):
+            return self.section(entry, section, where)
         if (item := _LISTS.get((cls, field))) is not None:
             return self._sections(node, item, entry.line, where)
         if (item := _MAPPINGS.get((cls, field))) is not None:
@@ -182,13 +201,14 @@ def _leaf(cls: type[msgspec.Struct], field: str, unit: str, node: yaml.Node) -> 
 
 
 def _convert(cls: type[msgspec.Struct], field: str, unit: str, value: Any) -> Any:
-    if value is not None and field in _DURATIONS.get(cls, ()):
+    if value is not None and value != "learned" and field in _DURATIONS.get(cls, ()):
         value = _seconds(value, unit)
     types = {known.name: known.type for known in msgspec.structs.fields(cls)}
     value = msgspec.convert(value, types[field])
-    if cls is InferenceSpec and field == "endpoint" and value != "local":
+    of_model = issubclass(cls, ModelSpec)
+    if of_model and field == "endpoint" and value != "local":
         parse_target(chat_url(value))
-    if cls is InferenceSpec and field == "dialect" and value is not None:
+    if of_model and field == "dialect" and value is not None:
         dialect_of("", value)
     return value
 

@@ -15,6 +15,8 @@ from msgspec import Meta
 
 from hotloop.budget import Budget
 from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.models.model import Model
+from hotloop.models.policy.policy import Policy
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.source import ToolSource
 from hotloop.tools.defining.tool import Tool
@@ -28,8 +30,8 @@ Retries: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
-class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The model and the service it runs on. `timeout` is seconds for one request."""
+class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and the service it runs on; see `hotloop.Model`."""
 
     endpoint: Text
     model: Text
@@ -38,16 +40,33 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     max_tokens: Count | None = None
-    stream: bool = True
-    timeout: Seconds = 60.0
-    retries: Retries = 2
+    price_in: Annotated[float, Meta(ge=0)] | None = None
+    price_out: Annotated[float, Meta(ge=0)] | None = None
+    policy: Policy = Policy()
 
     def __repr__(self) -> str:
         shown = msgspec.structs.asdict(self)
         if self.api_key is not None:
             shown["api_key"] = "***"
         shown["headers"] = dict.fromkeys(self.headers, "***")
-        return f"InferenceSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def declared(self) -> Model:
+        """The model that it declares."""
+        options = {name: getattr(self, name) for name in ModelSpec.__struct_fields__ if name != "model"}
+        return Model(name=self.model, **options)
+
+
+class InferenceSpec(ModelSpec, frozen=True, kw_only=True):
+    """The model that is asked first, and those in `fallback`, which are asked when it will not do.
+
+    `timeout` (seconds for one reply) and `retries` are those of its policy, where they are given.
+    """
+
+    stream: bool = True
+    timeout: Seconds | None = None
+    retries: Retries | None = None
+    fallback: tuple[ModelSpec, ...] = ()
 
 
 class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -164,17 +183,12 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
     """The keyword arguments of `Agent` that a declaration means. Raises ConfigError for tools that cannot be had."""
     inference, tools, cache = spec.inference, spec.tools, spec.cache
     return {
-        "model": inference.model,
-        "endpoint": inference.endpoint,
+        "model": inference.declared(),
+        "fallback": [each.declared() for each in inference.fallback],
         "instructions": spec.instructions,
         "tools": [*load_tools(tools.use, spec.folder), *_from_servers(tools, spec.folder)],
         "budget": spec.budget,
         "name": spec.name,
-        "api_key": inference.api_key,
-        "headers": inference.headers,
-        "dialect": inference.dialect,
-        "temperature": inference.temperature,
-        "max_tokens": inference.max_tokens,
         "stream": inference.stream,
         "timeout": inference.timeout,
         "retries": inference.retries,

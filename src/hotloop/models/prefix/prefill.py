@@ -57,7 +57,7 @@ async def prefill(
 ) -> Prefilled | None:
     """Have a prompt read, at once or not at all: None if the service has no place free, or is left alone.
 
-    It goes to the attempts of the ledger, and its tokens to the ledger's facts. Raises ModelError.
+    It goes to the attempts of the ledger, with its tokens. Raises ModelError.
     """
     ledger = ledger or Ledger(clock(), "")
     service, begun = client.service, ledger.clock()
@@ -78,16 +78,11 @@ async def prefill(
 
 
 async def _send(client: Client, body: bytes, ledger: Ledger, begun: int) -> Prefilled:
-    ask = Ask(messages=bytearray(), ledger=Ledger(ledger.clock, ""), emit=_nobody)
-    exchange = Exchange(ask, begun, None)
-    seconds = client.service.policy.total
+    service, usage = client.service, Usage()
+    exchange = Exchange(Ask(messages=bytearray(), ledger=Ledger(ledger.clock, ""), emit=_nobody), begun, None)
     outcome, reason = "cancelled", ""
     try:
-        try:
-            with Limit(seconds, asyncio.get_running_loop()):
-                await client.transport.send(body, exchange)
-        except TimeoutError:
-            raise ReplyTimeout(f"The service did not read the prompt within {seconds:g} s.") from None
+        await _exchange(client, body, exchange)
         usage = _usage(exchange)
         outcome = "ok"
     except ModelError as error:
@@ -95,13 +90,20 @@ async def _send(client: Client, body: bytes, ledger: Ledger, begun: int) -> Pref
         raise
     finally:
         end = ledger.clock()
-        named = client.service.name, client.service.model
-        ledger.attempts.append(
-            AttemptFacts(ledger.turn, *named, "prefill", begun, end, outcome, exchange.first, reason)
-        )
-    client.service.admission.learn(exchange.headers, end, begun)
-    _count(ledger, usage)
+        named = service.name, service.model
+        facts = AttemptFacts(ledger.turn, *named, "prefill", begun, end, outcome, exchange.first, reason, usage)
+        ledger.attempts.append(facts)
+        service.admission.learn(exchange.headers, end, begun)
     return Prefilled(usage.input_tokens, usage.cached_tokens, ms(end - begun))
+
+
+async def _exchange(client: Client, body: bytes, exchange: Exchange) -> None:
+    seconds = client.service.policy.total
+    try:
+        with Limit(seconds, asyncio.get_running_loop()):
+            await client.transport.send(body, exchange)
+    except TimeoutError:
+        raise ReplyTimeout(f"The service did not read the prompt within {seconds:g} s.") from None
 
 
 def _usage(exchange: Exchange) -> Usage:
@@ -109,13 +111,6 @@ def _usage(exchange: Exchange) -> Usage:
         return exchange.reply().usage
     except TruncatedReply:  # its one token was the beginning of a call
         return Usage()
-
-
-def _count(ledger: Ledger, usage: Usage) -> None:
-    facts = ledger.facts.setdefault("prefill", {"requests": 0, "tokens": 0, "cached": 0})
-    facts["requests"] += 1
-    facts["tokens"] += usage.input_tokens or 0
-    facts["cached"] += usage.cached_tokens or 0
 
 
 def _nobody(events: Sequence[Event], throttle: Throttle | None = None) -> None:

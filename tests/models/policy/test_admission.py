@@ -123,8 +123,8 @@ def test_a_full_queue_is_said_at_once() -> None:
     entered, outcomes = run_virtual(main())
     assert entered == {"a": 0, "b": 1}
     assert outcomes[2] == (
-        "The service is busy: 1 requests are under way and 1 wait, which is as many as its policy allows "
-        "(max_concurrent, max_queued)."
+        "The queue in front of the service is full (waiting: 1). Raise max_concurrent or max_queued in its policy, or "
+        "ask less at once."
     )
 
 
@@ -136,7 +136,7 @@ def test_who_has_no_time_left_goes() -> None:
 
     entered, told, end = run_virtual(main())
     assert entered == {"a": 0, "c": 5}
-    assert told.startswith("No place in front of the service came free in the time that was left: 1 request")
+    assert told == ("The service could not be asked in the time that was left: all its places are taken (waiting: 2).")
     assert end == 6
 
 

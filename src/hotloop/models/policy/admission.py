@@ -101,8 +101,8 @@ class Admission:
         with self._lock:
             if self.queued >= self._most_queued:
                 raise ServiceBusy(
-                    f"The service is busy: {self.inside:,} requests are under way and {self.queued:,} wait, which is "
-                    "as many as its policy allows (max_concurrent, max_queued)."
+                    f"The queue in front of the service is full (waiting: {self.queued:,}). Raise max_concurrent or "
+                    "max_queued in its policy, or ask less at once."
                 )
             if waiter.until is not None:
                 ahead = [each.tokens for each in chain(self._foreground, line if line is self._background else ())]
@@ -134,10 +134,10 @@ class Admission:
                 f"The service cannot be asked in time: {self._limits.reason(waiter.tokens, now)} for another "
                 f"{show_ms(wait / 1e6)}, and only {show_ms(left / 1e6)} are left."
             )
-        others = self.queued - (1 if waiter in self._foreground or waiter in self._background else 0)
+        limited = self._limits.wait(waiter.tokens, now) > 0
+        why = self._limits.reason(waiter.tokens, now) if limited else "all its places are taken"
         raise ServiceBusy(
-            f"No place in front of the service came free in the time that was left: {self.inside:,} requests are under "
-            f"way and {others:,} others wait."
+            f"The service could not be asked in the time that was left: {why} (waiting: {self.queued:,})."
         )
 
     def _next(self) -> _Waiter | None:

@@ -19,10 +19,11 @@ from hotloop.config.spec import AgentSpec, agent_arguments, load_spec
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.events import Event
-from hotloop.models.backend import Backend, Backends
+from hotloop.models.backend import Backends
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
 from hotloop.models.rejection import Predicate, empty_answer
+from hotloop.models.routing.router import Router
 from hotloop.models.transport import Emit, Transport
 from hotloop.outlet import nobody, streamed
 from hotloop.output.output import Output
@@ -70,22 +71,24 @@ class Agent:
     """A model with instructions and tools. Times are seconds.
 
     `model` is a name, with an `endpoint` (the base URL of an OpenAI-compatible service or its full
-    .../chat/completions URL, "local" for the embedded engine, or a Transport), or a Model, which has its own. `api_key`
-    is taken from the service's usual environment variable when it is None and the service is known. `policy` says how
-    the service is treated; `timeout` (for a whole reply) and `retries` are those of it that are changed most often.
-    The models in `fallback` are asked in their order when the one before failed, or gave a reply that a predicate in
-    `reject` finds fault with. `max_parallel=1` runs tools one after the other; `tool_ttl` keeps results of read-only
-    tools; `shortlist` is how many tools, the best matches for the first request, the model is offered, from its first
-    request to its last. `plan` offers it one more, which makes several calls of which some need results of others.
-    `max_result` is how many characters of a tool's result the model reads. `grants` are what runs may do that tools
-    require, unless a run is given its own. `output` is the type of the answers, as in docs/output.md. `audit` is the
-    file of the audit log, `approvals` that of runs that wait for a person. Raises ConfigError for what cannot work.
+    .../chat/completions URL, "local" for the embedded engine, or a Transport); or a Model, which has its own; or a
+    Router, which chooses among several. `api_key` is taken from the service's usual environment variable when it is
+    None and the service is known. `policy` says how the service is treated; `timeout` (for a whole reply) and `retries`
+    are those of it that are changed most often. The models in `fallback` are asked in their order when the one before
+    failed, or gave a reply that a predicate in `reject` finds fault with.
+
+    `max_parallel=1` runs tools one after the other; `tool_ttl` keeps results of read-only tools; `shortlist` is how
+    many tools, the best matches for the first request, the model is offered, from its first request to its last. `plan`
+    offers it one more, which makes several calls of which some need results of others. `max_result` is how many
+    characters of a tool's result the model reads. `output` is the type of the answer, text if it is None. `grants` are
+    what runs may do that tools require, unless a run is given its own. `audit` is the file of the audit log,
+    `approvals` that of runs that wait for a person. Raises ConfigError for what cannot work.
     """
 
     def __init__(
         self,
         *,
-        model: str | Model,
+        model: str | Model | Router,
         endpoint: str | Transport | None = None,
         instructions: str = "",
         tools: Sequence[Offered] = (),
@@ -125,12 +128,12 @@ class Agent:
         self.name = name
         _require(isinstance(tools, Sequence), f"tools is {tools!r}; give a list of tools")
         self._offer = Offer(tools)
-        models = [first_model(locals()), *fallback]
-        _require(all(isinstance(each, Model) for each in models), "fallback is a list of models, made with Model(...)")
-        backends = [Backend(each, stream=stream, prefix_cache=prefix_cache) for each in models]
-        if not prefix_cache and not backends[0].dialect.cache_off:
-            _log.warning("prefix_cache=False has no effect: %s services cache as they like.", backends[0].dialect.name)
-        self._backends = Backends(backends, reject)
+        first = first_model(locals())
+        listed = isinstance(fallback, Sequence) and all(isinstance(each, Model) for each in fallback)
+        _require(listed, f"fallback is {fallback!r}; give a list of models, made with Model(...)")
+        self._backends = Backends(first, fallback, reject, stream=stream, prefix_cache=prefix_cache)
+        if not prefix_cache and (forced := self._backends.that_cache_anyway()):
+            _log.warning("prefix_cache=False has no effect: %s services cache as they like.", forced)
         self._policy = ToolPolicy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
         self._audit = _audit_log(audit)
         self._grants = read_grants(grants)
@@ -139,7 +142,7 @@ class Agent:
         self._limits = budget.limits() if budget else {}
         self._output = Output.of(output)
         if self._output is not None:
-            services = [(each.dialect, each.stream) for each in backends]
+            services = [(each.dialect, each.stream) for each in self._backends.all]
             instructions = self._output.instructions(instructions, services, bool(tools))
         self._compile = partial(
             ProgramCache,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +12,7 @@ from hotloop.config.spec import Count, Retries, Seconds
 from hotloop.errors import ConfigError
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
+from hotloop.models.routing.router import Router
 
 
 class AgentOptions(msgspec.Struct, kw_only=True):
@@ -50,13 +52,15 @@ def check_options(given: dict[str, Any]) -> None:
 _OF_A_MODEL = ("endpoint", "api_key", "headers", "dialect", "temperature", "max_tokens", "policy")
 
 
-def first_model(given: dict[str, Any]) -> Model:
+def first_model(given: dict[str, Any]) -> Model | Router:
     """The model that an agent asks first, from all that `Agent(...)` was given. Raises ConfigError."""
     model = given["model"]
+    if isinstance(model, Router):
+        _require_unsaid(given, (*_OF_A_MODEL, "timeout", "retries"), "the models of the router say")
+        return model
     changed = {"total": given["timeout"], "retries": given["retries"]}
     if isinstance(model, Model):
-        if doubled := [name for name in _OF_A_MODEL if given[name] is not None]:
-            raise ConfigError(f"Agent({doubled[0]}=...): the model is a Model, which says that itself; leave it out.")
+        _require_unsaid(given, _OF_A_MODEL, "the model is a Model, which says")
     else:
         if given["endpoint"] is None:
             raise ConfigError('The endpoint is None; give a URL or "local".')
@@ -64,6 +68,12 @@ def first_model(given: dict[str, Any]) -> Model:
         model = Model(name=model, **own)
     first: Model = msgspec.structs.replace(model, policy=_with(model.policy, changed))
     return first
+
+
+def _require_unsaid(given: dict[str, Any], names: Sequence[str], who: str) -> None:
+    for name in names:
+        if given[name] is not None:
+            raise ConfigError(f"Agent({name}=...): {who} that itself; leave it out.")
 
 
 def _with(policy: Policy, changed: dict[str, Any]) -> Policy:

@@ -13,6 +13,8 @@ from hotloop.models.policy.race import Claim, Race
 from hotloop.models.reply import Reply
 from hotloop.models.service import Service
 from hotloop.models.transport import Transport
+from hotloop.models.wire.chatstream import ChatStream
+from hotloop.models.wire.confidence import ScoredStream
 from hotloop.trace.ledger import AttemptFacts, Why
 from hotloop.units import NS_PER_S
 
@@ -23,7 +25,18 @@ _TOKENS_OUT = 256  # what a reply is taken to need where nothing caps it
 class Attempt:
     """Gets one reply, or the typed error that says why there is none. `exchange` is the one that counts."""
 
-    __slots__ = ("_ask", "_body", "_max_tokens", "_race", "_service", "_streamed", "_transport", "_why", "exchange")
+    __slots__ = (
+        "_ask",
+        "_body",
+        "_max_tokens",
+        "_parser",
+        "_race",
+        "_service",
+        "_streamed",
+        "_transport",
+        "_why",
+        "exchange",
+    )
 
     def __init__(
         self,
@@ -35,6 +48,7 @@ class Attempt:
         why: Why,
         max_tokens: int | None,
         streamed: bool,
+        scored: bool,
     ) -> None:
         self._transport = transport
         self._service = service
@@ -43,8 +57,9 @@ class Attempt:
         self._why = why
         self._max_tokens = max_tokens
         self._streamed = streamed
+        self._parser = ScoredStream if scored else ChatStream
         self._race: Race[Reply] | None = None
-        self.exchange = Exchange(ask, ask.ledger.mark("context"), max_tokens)
+        self.exchange = Exchange(ask, ask.ledger.mark("context"), self._parser(max_tokens))
 
     async def reply(self) -> Reply:
         """The complete reply. Raises ModelError; CircuitOpen or ServiceBusy if nothing was sent."""
@@ -103,7 +118,7 @@ class Attempt:
         ledger, service = self._ask.ledger, self._service
 
         async def begin(number: int, claim: Claim) -> Reply:
-            exchange = Exchange(self._ask, ledger.clock() if number else begun, self._max_tokens, claim)
+            exchange = Exchange(self._ask, ledger.clock() if number else begun, self._parser(self._max_tokens), claim)
             exchanges[number:] = [exchange]
             try:
                 return await self._send(exchange, "hedge" if number else self._why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hotloop.models.ask import Thinker
 from hotloop.models.chain import Chain
@@ -14,6 +15,8 @@ from hotloop.models.http.transport import HttpTransport
 from hotloop.models.model import Model
 from hotloop.models.rejection import Predicate
 from hotloop.models.request import AnswerForm, RequestTemplate
+from hotloop.models.routing.routed import RouteTimes
+from hotloop.models.routing.router import Router
 from hotloop.models.service import service_of
 from hotloop.models.transport import Transport
 
@@ -21,15 +24,19 @@ Form = Callable[[Dialect, bool, bool], AnswerForm | None]
 
 
 class Backend:
-    """The connections of one agent to one model. `stream` and `prefix_cache` are the agent's."""
+    """The connections of one agent to one model. `stream` and `prefix_cache` are the agent's.
 
-    def __init__(self, model: Model, *, stream: bool = True, prefix_cache: bool = True) -> None:
+    With `scored` the service is to tell how sure the model is of each token.
+    """
+
+    def __init__(self, model: Model, *, stream: bool = True, prefix_cache: bool = True, scored: bool = False) -> None:
         self.model = model
         self.dialect = model.spoken
         self.service = service_of(model)
         self.transport = _transport(model)
         self.stream = stream
         self._prefix_cache = prefix_cache
+        self._scored = scored
 
     def client(self, tools: Sequence[bytes], names: frozenset[str], answer: AnswerForm | None = None) -> Client:
         """Who asks this model, offering tools with these definitions."""
@@ -43,24 +50,51 @@ class Backend:
             max_tokens=model.max_tokens,
             stream=self.stream,
             prefix_cache=self._prefix_cache,
+            scored=self._scored,
         )
         return Client(self.transport, request, self.service, tool_names=names)
 
 
 class Backends:
-    """All models of one agent, in order of preference; `reject` says which replies make it ask the next one."""
+    """All models of one agent. The `first` is asked first, or, of a router, the one that it chooses.
 
-    def __init__(self, models: Sequence[Backend], reject: Sequence[Predicate] = ()) -> None:
-        self.all = list(models)
+    Those in `fallback` follow in their order; `reject` says which replies make it ask the next one.
+    """
+
+    def __init__(
+        self,
+        first: Model | Router,
+        fallback: Sequence[Model] = (),
+        reject: Sequence[Predicate] = (),
+        *,
+        stream: bool = True,
+        prefix_cache: bool = True,
+    ) -> None:
+        ready = partial(Backend, stream=stream, prefix_cache=prefix_cache)
+        self._router = first if isinstance(first, Router) else None
+        if isinstance(first, Router):
+            self._routes = {name: ready(model, scored=first.scored(name)) for name, model in first.models.items()}
+        else:
+            self._routes = {first.name: ready(first)}
+        self._fallback = [ready(model) for model in fallback]
         self._reject = reject
+        self._times = RouteTimes()
+        self.all = [*self._routes.values(), *self._fallback]
 
     def thinker(self, tools: Sequence[bytes], names: frozenset[str], form: Form | None = None) -> Thinker:
         """Who thinks for programs that offer these tools; `form` is asked how each service gives structured answers."""
-        clients: list[Thinker] = [
-            each.client(tools, names, form(each.dialect, each.stream, bool(tools)) if form else None)
-            for each in self.all
-        ]
-        return clients[0] if len(clients) == 1 else Chain(clients, self._reject)
+
+        def client(backend: Backend) -> Thinker:
+            answer = form(backend.dialect, backend.stream, bool(tools)) if form else None
+            return backend.client(tools, names, answer)
+
+        routes = {name: client(backend) for name, backend in self._routes.items()}
+        first = self._router.compiled(routes, self._times) if self._router else next(iter(routes.values()))
+        return Chain([first, *map(client, self._fallback)], self._reject) if self._fallback else first
+
+    def that_cache_anyway(self) -> str:
+        """The services that cannot be told not to cache prefixes, "" if there is none."""
+        return " and ".join(dict.fromkeys(each.dialect.name for each in self.all if not each.dialect.cache_off))
 
     async def warm(self, connections: int) -> None:
         """Open so many connections to each."""

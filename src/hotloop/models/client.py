@@ -73,6 +73,7 @@ class _Thought:
         self._changed: set[type[ModelError]] = set()  # what the request was changed for, once each
 
     async def reply(self) -> Reply:
+        self._watch()
         while True:
             attempt = self._attempt()
             try:
@@ -88,6 +89,13 @@ class _Thought:
             await self._before_another(failed, attempt)
         self._close(attempt, reply)
         return reply
+
+    def _watch(self) -> None:
+        """Notice a prompt that no longer begins as the one before it."""
+        ask, client = self._ask, self._client
+        if ask.ledger.turn == 0:
+            told = client.service.watch.seen(ask.ledger.name, client.request.front, ask.messages, ask.session)
+            _warn(ask, told)
 
     def _attempt(self) -> Attempt:
         client, ask = self._client, self._ask
@@ -106,6 +114,7 @@ class _Thought:
             why=self._why,
             max_tokens=self._max_tokens,
             streamed=client.request.stream,
+            scored=client.request.scored,
         )
 
     def _salvaged(self, failed: ModelError, attempt: Attempt) -> Reply | None:
@@ -158,7 +167,14 @@ class _Thought:
     def _close(self, attempt: Attempt, reply: Reply) -> None:
         ledger, request = self._ask.ledger, self._client.request
         ledger.mark("parse")
+        if ledger.turns:
+            _warn(self._ask, self._client.service.watch.reported(ledger.turns[-1].usage, reply.usage))
         ledger.turns.append(attempt.exchange.facts(ledger.turn, reply, self._attempts, request.stream))
+
+
+def _warn(ask: Ask, told: str) -> None:
+    if told:
+        ask.ledger.facts.setdefault("warnings", []).append(told)
 
 
 def _reset(failed: ModelError, attempt: Attempt) -> list[Event]:

@@ -45,8 +45,8 @@ class Exchange:
         "throttle",
     )
 
-    def __init__(self, ask: Ask, begun: int, max_tokens: int | None, claim: Callable[[], bool] | None = None) -> None:
-        self.stream = ChatStream(max_tokens)
+    def __init__(self, ask: Ask, begun: int, stream: ChatStream, claim: Callable[[], bool] | None = None) -> None:
+        self.stream = stream
         self.begun = begun
         self.status = 0
         self.sent_at = self.first = self.last = self.gap = self.reads = 0

@@ -42,6 +42,7 @@ class RequestTemplate:
         "dialect",
         "max_tokens",
         "model",
+        "scored",
         "stream",
     )
 
@@ -56,17 +57,21 @@ class RequestTemplate:
         max_tokens: int | None = None,
         stream: bool = True,
         prefix_cache: bool = True,
+        scored: bool = False,
     ) -> None:
         self.model = model
         self.dialect = dialect
         self.max_tokens = max_tokens
         self.stream = stream
+        self.scored = scored
         self._tokens_key = _encode(dialect.max_tokens)
         options: dict[str, Any] = {"model": model, "stream": stream}
         if stream:
             options["stream_options"] = msgspec.Raw(dialect.stream_options)
         if temperature is not None:
             options["temperature"] = temperature
+        if scored:
+            options["logprobs"] = True
         fixed = _encode(options)[:-1]
         if not prefix_cache and dialect.cache_off:
             fixed += b"," + dialect.cache_off

@@ -102,7 +102,7 @@ class Trace:
     @property
     def usage(self) -> Usage:
         """The tokens of all turns and of rejected replies; a count that none of them has is unknown."""
-        counted = [facts.usage for facts in (*self.turns, *self.attempts)]
+        counted = [*(facts.usage for facts in self.turns), *(facts.usage for facts in self.attempts)]
         return Usage(*(_sum(counts) for counts in zip(*map(msgspec.structs.astuple, counted), strict=True)))
 
     @property

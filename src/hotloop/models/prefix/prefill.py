@@ -16,6 +16,7 @@ from hotloop.models.exchange import Exchange
 from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.request import RequestTemplate
 from hotloop.models.transport import Throttle
+from hotloop.models.wire.chatstream import ChatStream
 from hotloop.trace.ledger import AttemptFacts, Ledger, Usage
 from hotloop.units import clock, ms
 
@@ -79,7 +80,7 @@ async def prefill(
 
 async def _send(client: Client, body: bytes, ledger: Ledger, begun: int) -> Prefilled:
     service, usage = client.service, Usage()
-    exchange = Exchange(Ask(messages=bytearray(), ledger=Ledger(ledger.clock, ""), emit=_nobody), begun, None)
+    exchange = Exchange(Ask(messages=bytearray(), ledger=Ledger(ledger.clock, ""), emit=_nobody), begun, ChatStream())
     outcome, reason = "cancelled", ""
     try:
         await _exchange(client, body, exchange)

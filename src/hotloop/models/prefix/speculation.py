@@ -46,7 +46,7 @@ class Speculator:
         """A reply's calls have begun; None if its results are not to be read ahead.
 
         `so_far` gives the conversation's messages with those results that can be in it already, `running` the names
-        of the calls that still run and when they began.
+        of the calls that have no result yet and when they began, 0 for not yet.
         """
         self.payoff.settle()
         return Speculation(self, ledger, so_far, running, session) if self._able else None
@@ -57,7 +57,8 @@ class Speculator:
 
     def left(self, running: Iterable[tuple[str, int]], now: int) -> float:
         """Nanoseconds until the last of these calls is expected to end, judged by how long such calls took before."""
-        return max((median(self._took[name]) + begun - now for name, begun in running if name in self._took), default=0)
+        known = [(self._took[name], begun or now) for name, begun in running if name in self._took]
+        return max((median(took) + begun - now for took, begun in known), default=0)
 
 
 class Speculation:

@@ -56,6 +56,10 @@ class ScoredStream(ChatStream):
             self._score(chunk)
         super()._chunks(chunks, events)
 
+    def _whole(self, body: bytes, events: list[Event]) -> None:
+        self._score(body)
+        super()._whole(body, events)
+
     def _score(self, chunk: bytes) -> None:
         try:
             choices = _decode(chunk).choices

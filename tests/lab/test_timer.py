@@ -4,64 +4,70 @@ import time
 
 import pytest
 
-from hotloop.lab.timer import DeadlineTimer
-from hotloop.units import NS_PER_MS
+from hotloop.lab.timer import make_alarm
+from hotloop.lab.virtual import run_virtual
+from hotloop.units import NS_PER_MS, clock
 
 
 @pytest.fixture(params=["timerfd", "loop"])
-async def timer(request, monkeypatch):
+async def rings(request, monkeypatch):
+    """An alarm, and the queue of the moments in which it rang."""
     if request.param == "loop":
         monkeypatch.setattr(sys, "platform", "somewhere else")
     elif sys.platform != "linux":
         pytest.skip("timerfd is Linux's")
-    timer = DeadlineTimer()
-    yield timer
-    timer.close()
+    moments: asyncio.Queue[int] = asyncio.Queue()
+    alarm = make_alarm(lambda: (moments.put_nowait(clock()()), alarm.set(None)))
+    yield alarm, moments
+    alarm.close()
 
 
-async def test_deadlines_are_kept_in_order_and_never_early(timer):
-    start, called, done = time.monotonic_ns(), [], asyncio.Event()
-    for delay in (3, 1, 2):
-        timer.at(start + delay * NS_PER_MS, lambda now, delay=delay: called.append((delay, now)))
-    timer.at(start + 4 * NS_PER_MS, lambda now: done.set())
-    await asyncio.wait_for(done.wait(), 5)
-    assert [delay for delay, _ in called] == [1, 2, 3]
-    assert all(now >= start + delay * NS_PER_MS for delay, now in called)
+async def next_ring(moments):
+    return await asyncio.wait_for(moments.get(), 5)
 
 
-async def test_a_nearer_deadline_is_not_held_up_by_a_farther_one(timer):
-    start, done = time.monotonic_ns(), asyncio.Event()
-    timer.at(start + 3_600_000 * NS_PER_MS, lambda now: None)
-    timer.at(start + NS_PER_MS, lambda now: done.set())
-    await asyncio.wait_for(done.wait(), 5)
+async def test_it_rings_when_the_moment_has_come(rings):
+    alarm, moments = rings
+    now = clock()()
+    for delay in (2, 1):
+        alarm.set(now + delay * NS_PER_MS)
+        assert await next_ring(moments) >= now + (delay - 1) * NS_PER_MS  # a loop may round down
+    assert moments.empty()
 
 
-async def test_a_deadline_may_set_the_next(timer):
-    moments, done = [], asyncio.Event()
-
-    def tick(now):
-        moments.append(now)
-        timer.at(now + NS_PER_MS // 2, tick) if len(moments) < 10 else done.set()
-
-    timer.at(time.monotonic_ns(), tick)
-    await asyncio.wait_for(done.wait(), 5)
-    assert moments == sorted(moments)
-
-
-async def test_a_deadline_that_fails_does_not_stop_the_others(timer):
-    faults, done = [], asyncio.Event()
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
-    now = time.monotonic_ns()
-    timer.at(now, lambda now: 1 // 0)
-    timer.at(now + NS_PER_MS, lambda now: done.set())
-    await asyncio.wait_for(done.wait(), 5)
-    assert isinstance(faults[0], ZeroDivisionError)
+async def test_a_new_moment_takes_the_place_of_the_old(rings):
+    alarm, moments = rings
+    now = clock()()
+    alarm.set(now + 3_600_000 * NS_PER_MS)
+    alarm.set(now + NS_PER_MS)
+    await next_ring(moments)
+    alarm.set(clock()() + NS_PER_MS)
+    alarm.set(None)
+    await asyncio.sleep(0.005)
+    assert moments.empty()
 
 
-async def test_it_rests_when_there_is_nothing_to_do(timer):
-    done = asyncio.Event()
-    timer.at(time.monotonic_ns(), lambda now: done.set())
-    await asyncio.wait_for(done.wait(), 5)
+async def test_a_moment_that_is_past_rings_at_once(rings):
+    alarm, moments = rings
+    alarm.set(clock()() - NS_PER_MS)
+    await next_ring(moments)
+
+
+async def test_it_rests_when_it_is_not_set(rings):
+    alarm, moments = rings
+    alarm.set(clock()() + NS_PER_MS)
+    await next_ring(moments)
     before = time.process_time()
     await asyncio.sleep(0.05)
-    assert time.process_time() - before < 0.03  # a fired alarm that stays readable would spin
+    assert time.process_time() - before < 0.03  # one that stays readable would spin
+
+
+def test_in_virtual_time_it_is_exact():
+    async def main():
+        rang = asyncio.get_running_loop().create_future()
+        start = clock()()
+        alarm = make_alarm(lambda: rang.set_result(clock()() - start))
+        alarm.set(start + 1_234_567_891)
+        return await rang
+
+    assert run_virtual(main()) == 1_234_567_891

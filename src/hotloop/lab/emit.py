@@ -1,22 +1,40 @@
-"""Writes the pieces of a reply at their deadlines, and counts how well it kept them."""
+"""Takes a reply's tokens to its client as an engine makes them, and counts how well their moments were kept."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
-from hotloop.lab.httpd import Exchange
-from hotloop.lab.timer import DeadlineTimer
-from hotloop.units import NS_PER_MS
+from hotloop.lab.engines.work import Work
+from hotloop.lab.outgoing import Outgoing
+from hotloop.lab.script import Headers
+from hotloop.units import NS_PER_MS, clock
+
+_BIN = 10_000  # nanoseconds
+_BINS = 10_000
+
+
+class Sink(Protocol):
+    """Where a reply goes."""
+
+    def head(self, status: int, headers: Headers) -> None:
+        """The status and the headers."""
+
+    def send(self, pieces: Sequence[bytes], over: bool) -> None:
+        """More of the body, and whether that was all of it."""
+
+    def cut(self) -> None:
+        """The connection breaks."""
 
 
 class Stats(msgspec.Struct):
     """What a service did so far: `open` replies are under way, `abandoned` ones lost their client.
 
-    `tokens` counts pieces written: one for each token of a stream, one for a whole body. `late_tokens` of them were
-    overdue by a whole `tpot` and went out with the next; `late_ms` is the worst delay of any write.
+    `tokens` counts those that were sent: each of a stream, and a whole body as one. `late_tokens` of them were overdue
+    when the next one was due, and went out with it. The milliseconds are how much later than it was due a write
+    happened: percentiles, to 0.01 ms, and the worst.
     """
 
     requests: int = 0
@@ -24,63 +42,117 @@ class Stats(msgspec.Struct):
     abandoned: int = 0
     tokens: int = 0
     late_tokens: int = 0
+    late_p50_ms: float = 0.0
+    late_p95_ms: float = 0.0
+    late_p99_ms: float = 0.0
     late_ms: float = 0.0
 
 
-class Emitter:
-    """Writes `pieces` to `exchange`, the first at `start`, the others `gap` nanoseconds apart; then ends the exchange.
+class Meter:
+    """Counts what a service does."""
 
-    What is overdue goes out together with what is due. Without a gap everything is one write.
-    """
+    def __init__(self) -> None:
+        self._stats = Stats()
+        self._late = [0] * (_BINS + 1)  # writes, by how late they were; the last bin has all that were later still
 
-    __slots__ = ("_exchange", "_gap", "_next", "_pieces", "_start", "_stats", "_timer")
+    def stats(self) -> Stats:
+        """What was counted so far."""
+        return msgspec.structs.replace(
+            self._stats,
+            late_p50_ms=self._percentile(50),
+            late_p95_ms=self._percentile(95),
+            late_p99_ms=self._percentile(99),
+        )
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        pieces: Sequence[bytes],
-        start: int,
-        gap: int,
-        timer: DeadlineTimer,
-        stats: Stats,
-    ) -> None:
-        self._exchange = exchange
-        self._pieces = pieces
-        self._start = start
-        self._gap = gap
-        self._timer = timer
-        self._stats = stats
-        self._next = 0
-        stats.open += 1
-        now = time.monotonic_ns()
-        if start <= now:
-            self(now)
-        else:
-            timer.at(start, self)
+    def asked(self) -> None:
+        """A request came."""
+        self._stats.requests += 1
 
-    def __call__(self, now: int) -> None:
-        """A deadline has passed."""
-        first, count = self._next, len(self._pieces)
-        if self._exchange.abandoned:
-            self._stats.abandoned += 1
-            self._finish()
-            return
-        behind = now - self._start - first * self._gap
-        due = min(count, first + 1 + behind // self._gap) if self._gap else count
-        self._exchange.write(self._pieces[first] if due == first + 1 else b"".join(self._pieces[first:due]))
-        self._record(due - first, behind)
-        self._next = due
-        if due < count:
-            self._timer.at(self._start + due * self._gap, self)
-        else:
-            self._finish()
+    def opened(self) -> None:
+        """It will be answered."""
+        self._stats.open += 1
 
-    def _record(self, pieces: int, behind: int) -> None:
-        stats = self._stats
-        stats.tokens += pieces
-        stats.late_tokens += pieces - 1 if self._gap else 0
-        stats.late_ms = max(stats.late_ms, behind / NS_PER_MS)
-
-    def _finish(self) -> None:
+    def closed(self, abandoned: bool = False) -> None:
+        """It was answered, or its client has gone."""
         self._stats.open -= 1
-        self._exchange.end()
+        self._stats.abandoned += abandoned
+
+    def wrote(self, tokens: int, late_tokens: int, late: int) -> None:
+        """There was a write, `late` nanoseconds after it was due."""
+        stats = self._stats
+        stats.tokens += tokens
+        stats.late_tokens += late_tokens
+        self._late[min(late // _BIN, _BINS)] += 1
+        if late > stats.late_ms * NS_PER_MS:
+            stats.late_ms = late / NS_PER_MS
+
+    def _percentile(self, percent: int) -> float:
+        """The upper end of the bin that has the nearest rank, but no more than the worst."""
+        left = -(-sum(self._late) * percent // 100)
+        for place, writes in enumerate(self._late):
+            left -= writes
+            if left <= 0:
+                return min((place + 1) * _BIN / NS_PER_MS, self._stats.late_ms)
+        return 0.0
+
+
+class Emitter:
+    """Delivers one reply to `sink`: `outgoing`, or `refusal` if the engine refuses the work. It is a `Delivery`."""
+
+    __slots__ = ("_begun", "_clock", "_meter", "_open", "_outgoing", "_refusal", "_sent", "_sink")
+
+    def __init__(self, outgoing: Outgoing, refusal: Outgoing, sink: Sink, meter: Meter) -> None:
+        self._outgoing = outgoing
+        self._refusal = outgoing if outgoing.refused else refusal
+        self._sink = sink
+        self._meter = meter
+        self._clock = clock()
+        self._sent = 0
+        self._begun = False
+        self._open = True
+        meter.opened()
+
+    def __call__(self, work: Work) -> None:
+        """See `Delivery`."""
+        if work.refused:
+            self._write(work, self._refusal, self._refusal.pieces, over=True)
+            return
+        first, made, outgoing = self._sent, work.made, self._outgoing
+        over = made == work.tokens
+        if made == first or not (over or work.streamed):
+            return
+        self._sent = made
+        pieces = outgoing.pieces[first:made]
+        if over and outgoing.tail is not None:
+            pieces = [*pieces, outgoing.tail(work)]
+        late = self._clock() - work.due
+        self._write(work, outgoing, pieces, over)
+        fresh = made - first if work.streamed else 1
+        self._meter.wrote(fresh, fresh - 1 if work.due != work.last else 0, late)
+        work.due = 0
+
+    def abandon(self) -> None:
+        """Nobody waits for the rest; nothing happens if there is none."""
+        if self._open:
+            self._open = False
+            self._meter.closed(abandoned=True)
+
+    def _write(self, work: Work, outgoing: Outgoing, pieces: Sequence[bytes], over: bool) -> None:
+        if not outgoing.apart and len(pieces) > 1:
+            pieces = (b"".join(pieces),)
+        if over:  # what the last bytes set off may well look at the counts
+            self._end(outgoing)
+        if not (over or outgoing.apart or any(pieces)):
+            return
+        if not self._begun:
+            self._begun = True
+            more = outgoing.more(work) if outgoing.more is not None else ()
+            self._sink.head(outgoing.status, (*outgoing.headers, *more))
+        self._sink.send(pieces, over and outgoing.ending == "end")
+        if over and outgoing.ending == "cut":
+            self._sink.cut()
+
+    def _end(self, outgoing: Outgoing) -> None:
+        if outgoing.ending != "stall":
+            self._open = False
+            self._meter.closed()

@@ -15,8 +15,8 @@ request.
 
 A GPU decodes all its replies in steps, each of which gives every one of them a token and takes
 tpot(c) * exp(decode_sigma * N), with N drawn for each step. A reply joins with the first step that begins after its
-first token, so on a busy service it has half a step to wait on average. Prefills take turns, one at a time, and each
-makes the step in which it begins longer by interference * prefill.
+first token, so on a busy service it has half a step to wait on average. Prefills take turns, one at a time, and while
+one goes on decoding goes on at (1 - interference) of its speed.
 
 An LPU decodes at a fixed rate: tpot is constant, exp(decode_sigma * N) is drawn once for each reply, prefills go on
 side by side and disturb nobody.
@@ -77,7 +77,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     per_prompt_token_ms: Number
     tpot_ms: Curve
     wait_ms: Curve = Curve()
-    interference: Number = 0.0
+    interference: Share = 0.0
     slots: Count | None = None
     queue: Annotated[int, Meta(ge=0)] | None = None
     queue_sigma: Share = 0.0

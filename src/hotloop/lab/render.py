@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hotloop.lab.profiles import Granularity
 from hotloop.lab.script import Call, Reply
 
 MODEL = "simulated"
@@ -20,6 +21,15 @@ _ARGUMENT_PIECE = 4  # characters: the usual rule of thumb for a token
 # A word with the blanks before it, one CJK character, or the blanks at the end.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _TOKEN = re.compile(rf"\s*[{_CJK}]|\s*[^\s{_CJK}]+|\s+")
+
+
+class Report(msgspec.Struct):
+    """What a service counts and times about a reply: the usage object, further fields of the frame that tells the
+    finish reason, and further fields of the last frame of all."""
+
+    usage: dict[str, Any]
+    finish: dict[str, Any] = {}
+    last: dict[str, Any] = {}
 
 
 class Rendered(msgspec.Struct, frozen=True, gc=False):
@@ -33,45 +43,39 @@ class Rendered(msgspec.Struct, frozen=True, gc=False):
     message: dict[str, Any]
     finish_reason: str
 
-    def tail(self, prompt_tokens: int, include_usage: bool) -> bytes:
+    def tail(self, report: Report, include_usage: bool) -> bytes:
         """What follows the last token: the finish frame, the usage frame if asked for, and `[DONE]`."""
+        fields = report.finish if include_usage else report.finish | report.last
+        finish = _chunk(self.identity, {}, self.finish_reason, fields) if fields else self.finish
         if not include_usage:
-            return self.finish + _DONE
-        usage = {**self.identity, "object": "chat.completion.chunk", "choices": [], "usage": self._usage(prompt_tokens)}
-        return self.finish + _event(usage) + _DONE
+            return finish + _DONE
+        frame = {**self.identity, "object": "chat.completion.chunk", "choices": [], "usage": self._usage(report)}
+        return finish + _event(frame | report.last) + _DONE
 
-    def stream(self, prompt_tokens: int, include_usage: bool) -> list[bytes]:
-        """The whole stream, one piece a token, the tail with the last."""
-        return [*self.tokens[:-1], self.tokens[-1] + self.tail(prompt_tokens, include_usage)]
-
-    def body(self, prompt_tokens: int) -> bytes:
+    def body(self, report: Report) -> bytes:
         """The reply as one JSON body."""
         choice = {"index": 0, "message": self.message, "logprobs": None, "finish_reason": self.finish_reason}
-        usage = self._usage(prompt_tokens)
-        return msgspec.json.encode({**self.identity, "object": "chat.completion", "choices": [choice], "usage": usage})
+        whole = {**self.identity, "object": "chat.completion", "choices": [choice], "usage": self._usage(report)}
+        return msgspec.json.encode(whole | report.finish | report.last)
 
-    def _usage(self, prompt_tokens: int) -> msgspec.Raw | dict[str, int]:
-        if self.usage is not None:
-            return msgspec.Raw(self.usage)
-        total = prompt_tokens + self.completion_tokens
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "total_tokens": total,
-        }
+    def _usage(self, report: Report) -> msgspec.Raw | dict[str, Any]:
+        return report.usage if self.usage is None else msgspec.Raw(self.usage)
 
 
 @lru_cache(maxsize=1024)
-def render(whole: Reply, turn: int, cap: int | None = None) -> Rendered:
-    """A reply as bytes; `turn` makes its ids unique in the conversation, `cap` is the most tokens it may have."""
+def render(whole: Reply, turn: int, cap: int | None = None, granularity: Granularity = "token") -> Rendered:
+    """A reply as bytes; `turn` makes its ids unique in the conversation, `cap` is the most tokens it may have.
+
+    Of a call that is not streamed by token, all pieces but the last are empty.
+    """
     reply = whole if cap is None else _capped(whole, cap)
     identity = {"id": f"chatcmpl-{turn}", "created": _CREATED, "model": MODEL}
     calls = [(f"call_{turn}_{slot}", each) for slot, each in enumerate(reply.calls)]
     finish_reason = "length" if reply != whole else "tool_calls" if calls else "stop"
-    deltas = [{"content": piece} for piece in tokenize(reply.text)]
-    deltas += chain.from_iterable(_call_deltas(slot, *each) for slot, each in enumerate(calls))
+    deltas: list[dict[str, Any] | None] = [{"content": piece} for piece in tokenize(reply.text)]
+    deltas += _call_deltas(calls, granularity)
     role = {"role": "assistant", "content": None if calls and not reply.text else ""}
-    frames = [_chunk(identity, delta) for delta in deltas] or [b""]
+    frames = [_chunk(identity, delta) if delta else b"" for delta in deltas] or [b""]
     frames[0] = _chunk(identity, role) + frames[0]
     return Rendered(
         tokens=tuple(frames),
@@ -111,13 +115,31 @@ def _capped(reply: Reply, cap: int) -> Reply:
     return Reply("".join(words[:cap]), tuple(calls), reply.usage)
 
 
-def _call_deltas(slot: int, call_id: str, call: Call) -> list[dict[str, Any]]:
-    function = {"name": call.name, "arguments": ""}
-    head = {"index": slot, "id": call_id, "type": "function", "function": function}
+def _call_deltas(calls: list[tuple[str, Call]], granularity: Granularity) -> list[dict[str, Any] | None]:
+    """A delta for each token of the calls; None where it is held back to go out with a later one."""
+    fragments = [_fragments(slot, *each) for slot, each in enumerate(calls)]
+    if granularity == "token":
+        return [{"tool_calls": [fragment]} for fragment in chain.from_iterable(fragments)]
+    held = [[None] * (len(tokens) - 1) for tokens in fragments]
+    whole = [_whole(slot, *each) for slot, each in enumerate(calls)]
+    if granularity == "call":
+        return list(
+            chain.from_iterable([*nothing, {"tool_calls": [call]}] for nothing, call in zip(held, whole, strict=True))
+        )
+    return [*[None] * (sum(map(len, fragments)) - 1), {"tool_calls": whole}] if whole else []
+
+
+def _fragments(slot: int, call_id: str, call: Call) -> list[dict[str, Any]]:
+    """A call in the pieces that are its tokens: a head, then its arguments."""
     text = call.arguments
     pieces = [text[at : at + _ARGUMENT_PIECE] for at in range(0, len(text), _ARGUMENT_PIECE)]
-    tail = [{"index": slot, "function": {"arguments": piece}} for piece in pieces]
-    return [{"tool_calls": [fragment]} for fragment in (head, *tail)]
+    head = _whole(slot, call_id, Call(call.name, ""))
+    return [head, *({"index": slot, "function": {"arguments": piece}} for piece in pieces)]
+
+
+def _whole(slot: int, call_id: str, call: Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"index": slot, "id": call_id, "type": "function", "function": function}
 
 
 def _message(text: str, calls: list[tuple[str, Call]]) -> dict[str, Any]:
@@ -130,9 +152,14 @@ def _message(text: str, calls: list[tuple[str, Call]]) -> dict[str, Any]:
     return message
 
 
-def _chunk(identity: dict[str, Any], delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+def _chunk(
+    identity: dict[str, Any],
+    delta: dict[str, Any],
+    finish_reason: str | None = None,
+    fields: dict[str, Any] | None = None,
+) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-    return _event({**identity, "object": "chat.completion.chunk", "choices": [choice]})
+    return _event({**identity, "object": "chat.completion.chunk", "choices": [choice], **(fields or {})})
 
 
 def _event(value: dict[str, Any]) -> bytes:

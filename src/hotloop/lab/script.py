@@ -11,6 +11,7 @@ import msgspec
 from hotloop.errors import ConfigError, InvalidRequest, ModelError
 
 Request = dict[str, Any]
+Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class ScriptExhausted(ModelError):
@@ -37,7 +38,7 @@ class RawReply(msgspec.Struct, frozen=True):
 
     pieces: tuple[bytes, ...]
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
+    headers: Headers
     cut: bool
 
 

@@ -1,0 +1,48 @@
+"""Runs an engine on the clock of the event loop, real or virtual: one alarm for all replies."""
+
+from __future__ import annotations
+
+from hotloop.lab.engines.work import Engine, Work
+from hotloop.lab.timer import Alarm, make_alarm
+from hotloop.units import clock
+
+
+class Driver:
+    """Takes requests to `engine` and has its tokens delivered when they are due. To be used on a running loop.
+
+    It holds a timer only while there is something to do.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._alarm: Alarm | None = None
+
+    def submit(self, work: Work) -> None:
+        """A request was sent just now."""
+        self._engine.arrive(work, clock()())
+        self._run()
+
+    def leave(self, work: Work) -> None:
+        """Nobody waits for it any longer; nothing happens if it is done."""
+        self._engine.leave(work, clock()())
+        self._arm()
+
+    def close(self) -> None:
+        """Deliver nothing more."""
+        if self._alarm is not None:
+            self._alarm.close()
+            self._alarm = None
+
+    def _run(self) -> None:
+        for work in self._engine.advance(clock()()):
+            work.deliver(work)
+        self._arm()
+
+    def _arm(self) -> None:
+        due = self._engine.next()
+        if due is None:
+            self.close()
+            return
+        if self._alarm is None:
+            self._alarm = make_alarm(self._run)
+        self._alarm.set(due)

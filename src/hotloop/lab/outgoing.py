@@ -1,0 +1,79 @@
+"""A reply on its way: bytes for each token, and what is only known, or only goes wrong, when they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from hotloop.lab.engines.work import Work
+from hotloop.lab.profiles import Profile
+from hotloop.lab.render import Rendered, Report, error_body, render
+from hotloop.lab.reporting import report_of, timing_headers
+from hotloop.lab.script import Headers, RawReply, Reply, Request, token_cap, turn, wants_usage
+
+Ending = Literal["end", "cut", "stall"]
+Make = Callable[[Work], bytes]
+
+EVENTS: Headers = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
+JSON: Headers = ((b"content-type", b"application/json"),)
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """A reply of `tokens` tokens: a stream has a piece for each and a `tail`, a whole body has no pieces.
+
+    `tail` and `more` headers are made when they are sent, and may tell times; `whole` is a stream's reply as one body.
+    The reply ends, is cut off, or stalls. Pieces that are `apart` are each to be a read of its own. A `refused` request
+    is answered when it arrives, any other in the engine's time, its first token after `slowdown` times as long.
+    """
+
+    tokens: int
+    pieces: Sequence[bytes] = ()
+    tail: Make | None = None
+    headers: Headers = ()
+    more: Callable[[Work], Headers] | None = None
+    status: int = 200
+    whole: Make | None = None
+    ending: Ending = "end"
+    apart: bool = False
+    refused: bool = False
+    slowdown: float = 1.0
+
+
+def outgoing(reply: Reply | RawReply, request: Request, profile: Profile) -> Outgoing:
+    """What a service of this profile sends for the reply. Raises InvalidRequest for a token cap that is none."""
+    cap = token_cap(request)
+    if isinstance(reply, RawReply):
+        ending: Ending = "cut" if reply.cut else "end"
+        tokens = max(len(reply.pieces), 1)
+        return Outgoing(tokens, reply.pieces, None, reply.headers, status=reply.status, ending=ending, apart=True)
+    rendered = render(reply, turn(request), cap, profile.granularity)
+    whole = _whole(rendered, request, profile)
+    more = (lambda work: timing_headers(profile, work)) if profile.dialect == "openai" else None
+    if not request.get("stream"):
+        return Outgoing(len(rendered.tokens), tail=whole, headers=JSON, more=more)
+    tail = _tail(rendered, request, profile)
+    return Outgoing(len(rendered.tokens), rendered.tokens, tail, EVENTS, more, whole=whole)
+
+
+def refusal(status: int, body: bytes, headers: Headers = JSON) -> Outgoing:
+    """An error that is told at once."""
+    return Outgoing(1, (body,), None, headers, status=status, refused=True)
+
+
+def error(status: int, message: str, kind: str, code: str | None = None, headers: Headers = ()) -> Outgoing:
+    """Such an error as OpenAI-compatible services write it."""
+    return refusal(status, error_body(message, kind, code), (*JSON, *headers))
+
+
+def _whole(rendered: Rendered, request: Request, profile: Profile) -> Make:
+    return lambda work: rendered.body(_report(rendered, work, request, profile))
+
+
+def _tail(rendered: Rendered, request: Request, profile: Profile) -> Make:
+    return lambda work: rendered.tail(_report(rendered, work, request, profile), wants_usage(request))
+
+
+def _report(rendered: Rendered, work: Work, request: Request, profile: Profile) -> Report:
+    return report_of(profile, work, request, rendered.completion_tokens)

@@ -1,0 +1,84 @@
+"""A service without a wire: which reply a request gets, and when which token of it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hotloop.errors import ConfigError
+from hotloop.lab.emit import Emitter, Meter, Sink, Stats
+from hotloop.lab.engines.batching import Batching
+from hotloop.lab.engines.driver import Driver
+from hotloop.lab.engines.pipeline import Pipeline
+from hotloop.lab.engines.prefixcache import blocks_of
+from hotloop.lab.engines.work import Prompt, Work
+from hotloop.lab.outgoing import error, outgoing
+from hotloop.lab.profiles import Curve, Profile, load_profile
+from hotloop.lab.render import prompt_tokens
+from hotloop.lab.script import Answer, Request, as_reply, decode_request
+
+_BUSY = "All slots are taken and the queue is full. Try again later."
+
+
+class Simulation:
+    """Takes requests, and delivers what `answer` makes of each as a service of this profile would.
+
+    What is left to chance goes by `seed`.
+    """
+
+    def __init__(self, answer: Answer, profile: Profile, seed: int = 0) -> None:
+        self._answer = answer
+        self._profile = profile
+        self._meter = Meter()
+        self._driver = Driver(Batching(profile, seed) if profile.kind == "gpu" else Pipeline(profile, seed))
+        self._busy = error(503, _BUSY, "server_error", "over_capacity")
+
+    @property
+    def stats(self) -> Stats:
+        """What was done so far."""
+        return self._meter.stats()
+
+    def submit(self, body: bytes, sink: Sink) -> Callable[[], None]:
+        """Take a request; returns what to call when nobody waits for the reply any longer.
+
+        Raises InvalidRequest for what is no request, and whatever `answer` raises.
+        """
+        self._meter.asked()
+        request = decode_request(body)
+        reply = outgoing(as_reply(self._answer(request)), request, self._profile)
+        emitter = Emitter(reply, self._busy, sink, self._meter)
+        work = Work(
+            reply.tokens,
+            emitter,
+            self._prompt(request, body),
+            streamed=bool(reply.pieces),
+            refused=reply.refused,
+            slowdown=reply.slowdown,
+        )
+        self._driver.submit(work)
+
+        def leave() -> None:
+            emitter.abandon()
+            self._driver.leave(work)
+
+        return leave
+
+    def close(self) -> None:
+        """Deliver nothing more."""
+        self._driver.close()
+
+    def _prompt(self, request: Request, body: bytes) -> Prompt:
+        block = self._profile.cache_block if request.get("cache_prompt") is not False else 0
+        return Prompt(prompt_tokens(body), blocks_of(request, block) if block else ())
+
+
+def profile_of(profile: str | Path | Profile | None, ttft: float, tpot: float) -> Profile:
+    """The profile that is named, or that of a service which takes the same times, in seconds, for everything.
+
+    Raises ConfigError for one that cannot be had, and if both are asked for.
+    """
+    if profile is None:
+        return Profile(name="fixed", kind="lpu", base_ms=ttft * 1e3, per_prompt_token_ms=0.0, tpot_ms=Curve(tpot * 1e3))
+    if ttft or tpot:
+        raise ConfigError("A profile has its own times: leave ttft and tpot out, or the profile.")
+    return load_profile(profile)

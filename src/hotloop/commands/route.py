@@ -45,7 +45,7 @@ def route(records: Path, /, *, out: Path, confidence: float = 0.7, as_json: Json
 def _tell(training: Training, lost: int, out: Path) -> None:
     console = results()
     counts = " · ".join(f"{count:,} for {one_line(name)}" for name, count in training.prompts.items())
-    left_out = f" · {lost:,} left out, which no route answered right" if lost else ""
+    left_out = f" · {lost:,} left out: no route was right" if lost else ""
     console.print(f"{sum(training.prompts.values()):,} prompts: {counts}{left_out}", markup=False)
     table = Table("confidence", "decided", "right of these", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in table.columns:

@@ -1,0 +1,199 @@
+import asyncio
+
+import numpy as np
+import pytest
+
+from hotloop.answers.cache import AnswerCache
+from hotloop.answers.fitness import maker_of
+from hotloop.errors import ConfigError
+from hotloop.lab.virtual import run_virtual
+from hotloop.models.routing.routed import RouteFacts, Tried
+from hotloop.trace.ledger import CallFacts, Ledger, TurnFacts, Usage
+from hotloop.units import clock
+
+SECOND = 1_000_000_000
+
+
+def spelled(texts):
+    """An embedding by letters: questions of the same letters are alike."""
+    return [np.array([text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"], float) for text in texts]
+
+
+async def ask(cache, question, *, answer="42", maker="m", user="ann", took=0.3, finish="stop", edit=None, harmless=()):
+    """The kept answer and the ledger; a question without one gets `answer` after `took` seconds, and why it is lost."""
+    ledger = Ledger(clock(), "req-1")
+    asked = await cache.lookup(question, maker, user, ledger)
+    if asked.text is not None:
+        return asked.text, ledger
+    await asyncio.sleep(took)
+    if edit:
+        edit(ledger)
+    return cache.store(asked, answer, finish, ledger, harmless), ledger
+
+
+def test_the_same_question_is_answered_at_once():
+    async def main():
+        cache = AnswerCache(ttl=60)
+        assert (await ask(cache, "Where is it?"))[0] == ""
+        text, ledger = await ask(cache, "where is IT？")
+        return text, ledger, cache
+
+    text, ledger, cache = run_virtual(main())
+    assert text == "42"
+    assert [(stage.kind, stage.note) for stage in ledger.stages] == [("cache", "kept answer")]
+    facts = ledger.facts["answer"]
+    assert (facts.asked, facts.likeness, facts.saved_ms) == ("Where is it?", 1.0, 300.0)
+    assert (cache.hits, cache.misses, cache.alike, cache.saved_ms) == (1, 1, 0, 300.0)
+
+
+@pytest.mark.parametrize(
+    ("scope", "first", "second", "found"),
+    [
+        ("user", {}, {}, True),
+        ("user", {}, {"user": "bob"}, False),
+        ("user", {"user": ""}, {"user": ""}, False),
+        ("global", {}, {"user": "bob"}, True),
+        ("global", {"user": ""}, {"user": ""}, True),
+        ("global", {}, {"maker": "another"}, False),
+    ],
+)
+def test_whose_answer_it_is(scope, first, second, found):
+    async def main():
+        cache = AnswerCache(ttl=60, scope=scope, embed=spelled)
+        await ask(cache, "Where is it?", **first)
+        return (await ask(cache, "Where is it?", **second))[0]
+
+    assert (run_virtual(main()) == "42") == found
+
+
+def test_what_makes_an_answer_has_a_fingerprint():
+    made = maker_of("model", b"instructions", ["tool"], {"grant": 1})
+    assert made == maker_of("model", b"instructions", ["tool"], {"grant": 1})
+    assert len({made, maker_of("model", b"instructions", ["tool"]), maker_of("model2"), maker_of("model", "2")}) == 4
+
+
+def test_answers_get_old():
+    async def main():
+        cache = AnswerCache(ttl=10, embed=spelled)
+        await ask(cache, "Where is it?")
+        await asyncio.sleep(9.99)
+        assert (await ask(cache, "Where is it?"))[0] == "42"
+        await asyncio.sleep(0.01)
+        assert (await ask(cache, "Where is it?"))[0] == ""
+        return cache
+
+    cache = run_virtual(main())
+    assert (cache.hits, cache.misses) == (1, 2)
+
+
+def test_the_least_recently_used_goes_first():
+    async def main():
+        cache = AnswerCache(ttl=60, size=2, embed=spelled)
+        for question in ("a", "bb", "a", "ccc"):
+            await ask(cache, question)
+        return [(await cache.lookup(each, "m", "ann", Ledger(clock(), "r"))).text for each in ("a", "bb", "ccc")], cache
+
+    kept, cache = run_virtual(main())
+    assert kept == ["42", None, "42"]
+    assert cache.dropped == 1
+
+
+def _called(name, outcome):
+    return lambda ledger: ledger.turns.append(TurnFacts(0, calls=[CallFacts("c1", name, outcome)]))
+
+
+def _hurried(ledger):
+    tried = [Tried("fast", "kept", "it is empty", 1.0, Usage(), None)]
+    ledger.facts["routes"] = [RouteFacts(0, "fast", "default", tried)]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"answer": " "}, "it is empty"),
+        ({"answer": "x" * 70_000}, "it is too long"),
+        ({"finish": "length"}, "it ended with length"),
+        ({"edit": _called("pay", "ok")}, "pay may have had effects, or needed an approval"),
+        ({"edit": _called("look", "error"), "harmless": {"look"}}, "look ended with error"),
+        ({"edit": _called("look", "fallback"), "harmless": {"look"}}, "look ended with fallback"),
+        ({"edit": lambda ledger: ledger.facts.update(stopped="no turns left")}, "the run was cut short"),
+        ({"edit": _hurried}, "there was no time for a better one"),
+    ],
+)
+def test_an_answer_that_came_from_more_than_the_question_is_not_kept(options, why):
+    async def main():
+        cache = AnswerCache(ttl=60)
+        assert (await ask(cache, "Where is it?", **options))[0] == why
+        return (await ask(cache, "Where is it?"))[0]
+
+    assert run_virtual(main()) == ""
+
+
+@pytest.mark.parametrize("outcome", ["ok", "cached", "joined"])
+def test_an_answer_from_harmless_tools_is_kept(outcome):
+    async def main():
+        return (await ask(AnswerCache(ttl=60), "q", edit=_called("look", outcome), harmless={"look"}))[0]
+
+    assert run_virtual(main()) == ""
+
+
+def test_a_question_in_other_words_is_found_if_its_details_are_the_same():
+    async def main():
+        cache = AnswerCache(ttl=60, embed=spelled, likeness=0.99)
+        await ask(cache, "listen to order 12", answer="the answer")
+        other, ledger = await ask(cache, "order 12 to silent")
+        number, _ = await ask(cache, "silent to order 21")
+        negated, _ = await ask(cache, "not: silent to order 12")
+        return other, ledger, number, negated, cache
+
+    other, ledger, number, negated, cache = run_virtual(main())
+    assert (other, number, negated) == ("the answer", "", "")
+    assert ledger.facts["answer"].asked == "listen to order 12"
+    assert 0.99 <= ledger.facts["answer"].likeness <= 1
+    assert (cache.hits, cache.alike, cache.misses) == (1, 1, 3)
+
+
+def test_likeness_has_to_reach_its_bound():
+    def angled(texts):
+        return [[1, 0] if texts == ["some words"] else [0.85, 0.527]]
+
+    async def main():
+        found = []
+        for likeness in (0.8, 0.9):
+            cache = AnswerCache(ttl=60, embed=angled, likeness=likeness)
+            await ask(cache, "some words")
+            found.append((await ask(cache, "other words"))[0])
+        return found
+
+    assert run_virtual(main()) == ["42", ""]
+
+
+def test_long_questions_are_not_meant_by_others():
+    async def main():
+        cache = AnswerCache(ttl=60, embed=spelled, likeness=0.5)
+        await ask(cache, "a" * 301)
+        return (await ask(cache, "a" * 302))[0]
+
+    assert run_virtual(main()) == ""
+
+
+def test_an_embedding_that_fails_leaves_the_wording(caplog):
+    def broken(texts):
+        raise OSError("no network")
+
+    async def main():
+        cache = AnswerCache(ttl=60, embed=broken)
+        await ask(cache, "Where is it?")
+        return (await ask(cache, "where is it"))[0]
+
+    assert run_virtual(main()) == "42"
+    assert "only its own wording counts" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ttl": 0}, {"ttl": float("inf")}, {"size": 0}, {"scope": "team"}, {"embed": "cloud"}, {"likeness": 1.1}],
+)
+def test_options_that_cannot_be_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        AnswerCache(**{"ttl": 60} | options)

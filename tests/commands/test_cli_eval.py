@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+CASES = """
+- {prompt: "say yes", equals: "yes"}
+- {prompt: "say no", equals: "no"}
+- {prompt: "say maybe", equals: "maybe"}
+- {prompt: "count", matches: "^[0-9]+$"}
+"""
+
+
+@pytest.fixture
+def cases(tmp_path):
+    path = tmp_path / "cases.yaml"
+    path.write_text(CASES)
+    return path
+
+
+@pytest.fixture
+def agent(serve, agent_file):
+    """An agent that is right about three of four."""
+    return agent_file(serve(lambda request: request["messages"][-1]["content"].removeprefix("say ")))
+
+
+def test_table_of_one_route(hotloop, cases, agent):
+    ended = hotloop("eval", cases, "--agent", agent)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split() == [
+        "route",
+        "right",
+        "accuracy",
+        "p50",
+        "p95",
+        "tokens",
+        "in",
+        "out",
+        "cost",
+        "of",
+        "1,000",
+    ]
+    assert re.match(r"simulated +3 of 4 +75\.0% +[\d.]+ ms +[\d.]+ ms +\d+ +\d+ +-$", lines[1])
+    assert max(map(len, lines)) <= 80
+    assert "wrong on simulated:" in lines
+    assert "  count" in lines
+    assert "    '^[0-9]+$' does not match 'count'" in lines
+
+
+@pytest.mark.parametrize(("least", "code"), [("0.75", 0), ("0.76", 1), ("0", 0)])
+def test_accuracy_decides_the_exit_code(hotloop, cases, agent, least, code):
+    assert hotloop("eval", cases, "--agent", agent, "--min-accuracy", least).code == code
+
+
+def test_json_has_every_outcome(hotloop, cases, agent):
+    shown = json.loads(hotloop("eval", cases, "--agent", agent, "--json", "--concurrency", 2).out)
+    assert [each["right"] for each in shown["outcomes"]] == [True, True, True, False]
+    assert shown["scores"][0]["accuracy"] == 0.75
+
+
+def test_records_can_be_learned_from(hotloop, cases, agent, tmp_path):
+    records, out = tmp_path / "records.jsonl", tmp_path / "routes.json"
+    hotloop("eval", cases, "--agent", agent, "--records", records)
+    rows = [json.loads(line) for line in records.read_text().splitlines()]
+    assert [(row["prompt"], row["route"], row["right"]) for row in rows][2:] == [
+        ("say maybe", "simulated", True),
+        ("count", "simulated", False),
+    ]
+    ended = hotloop("route", records, "--out", out)
+    assert (ended.code, out.exists()) == (2, False)
+    assert "there are 3 for simulated" in ended.err
+
+
+def _records(path):
+    rows = [{"prompt": f"where is order {number}", "route": "fast"} for number in range(20)]
+    rows += [{"prompt": f"prove theorem {number}", "route": "fast", "right": False} for number in range(20)]
+    rows += [{"prompt": f"prove theorem {number}", "route": "strong"} for number in range(20)]
+    rows += [{"prompt": "square the circle", "route": "strong", "right": False}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_training_says_how_well_it_does(hotloop, tmp_path):
+    out = tmp_path / "routes.json"
+    ended = hotloop("route", _records(tmp_path / "records.jsonl"), "--out", out, "--confidence", "0.8")
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert lines[0] == "40 prompts: 20 for fast · 20 for strong · 1 left out, which no route answered right"
+    assert lines[1].split() == ["confidence", "decided", "right", "of", "these"]
+    assert re.match(r" +0\.00 +100\.0% +100\.0%", lines[2])
+    assert "decides from 0.8 on." in ended.out
+    assert json.loads(out.read_text())["confidence"] == 0.8
+
+
+def test_training_as_json(hotloop, tmp_path):
+    out = tmp_path / "routes.json"
+    shown = json.loads(hotloop("route", _records(tmp_path / "records.jsonl"), "--out", out, "--json").out)
+    assert (shown["prompts"], shown["unanswered"]) == ({"fast": 20, "strong": 20}, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--route", "fast"], "There is no route 'fast'; there are simulated."),
+        (["--min-accuracy", "75"], "--min-accuracy is 75; give a share from 0 to 1."),
+        (["--concurrency", "0"], "--concurrency"),
+    ],
+)
+def test_options_that_cannot_be(hotloop, cases, agent_file, options, sentence):
+    ended = hotloop("eval", cases, "--agent", agent_file("http://127.0.0.1:9/v1"), *options)
+    assert ended.code == 2
+    assert sentence in ended.err
+
+
+def test_records_that_cannot_be_written(hotloop, cases, agent, tmp_path):
+    ended = hotloop("eval", cases, "--agent", agent, "--records", tmp_path / "no" / "records.jsonl")
+    assert ended.code == 2
+    assert "cannot be written" in ended.err

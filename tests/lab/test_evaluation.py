@@ -1,0 +1,182 @@
+import asyncio
+
+import pytest
+
+from hotloop import Agent, tool
+from hotloop.errors import ConfigError
+from hotloop.lab.evaluation import Case, ExpectedCall, contestants, evaluate, load_cases, score
+from hotloop.lab.evaluation.judging import fault
+from hotloop.lab.evaluation.prices import price_of
+from hotloop.models.model import Model
+from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
+
+
+@tool(read_only=True)
+def order_status(order_id: str) -> str:
+    """Status of an order."""
+    return f"order {order_id}: shipped"
+
+
+@tool(approval="always")
+def refund(order_id: str) -> str:
+    """Give the money back."""
+    return "done"
+
+
+def run(replies, *cases, tools=(), concurrency=1, **model):
+    async def main():
+        declared = Model(name="m", endpoint=ScriptedModel(replies, ttft=0.02, tpot=0.01), **model)
+        agent = Agent(model=declared, tools=tools, retries=0)
+        return await evaluate(agent, cases, route="m", concurrency=concurrency, price=price_of(declared))
+
+    return run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("case", "right", "wrong"),
+    [
+        (Case("q", equals="42"), " 42. ", "43"),
+        (Case("q", equals="Yes"), "YES!", "yes, it is"),
+        (Case("q", contains=("Paris", "2024")), "in paris, 2024", "in Paris"),
+        (Case("q", contains_any=("yes", "sure")), "Sure.", "no"),
+        (Case("q", matches=r"\d{4}-\d\d"), "on 2024-05", "in May"),
+        (Case("q", json={"a": {"b": [1, {"c": 2}]}}), '{"a":{"b":[1,{"c":2,"d":3}],"e":0}}', '{"a":{"b":[1]}}'),
+        (Case("q", json={"a": True}), '```json\n{"a": true}\n```', '{"a": 1}'),
+        (Case("q", json={"a": 1}), '{"a": 1.0}', "a is 1"),
+        (Case("q", contains=("a",), equals="ab"), "ab", "ac"),
+    ],
+)
+def test_what_is_right_and_what_is_not(case, right, wrong):
+    assert fault(case, right, []) == ""
+    assert fault(case, wrong, []) != ""
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        ([("pay", '{"to":"ann","amount":3}')], ""),
+        ([("other", "{}"), ("pay", '{"amount":3}')], ""),
+        ([("pay", '{"amount":4}')], 'pay {"amount":3} was not called; called was pay {"amount":4}'),
+        ([("pay", "{broken")], 'pay {"amount":3} was not called; called was pay {broken'),
+        ([], 'pay {"amount":3} was not called; called was nothing'),
+    ],
+)
+def test_calls_must_have_been_made(calls, why):
+    assert fault(Case("q", calls=(ExpectedCall("pay", {"amount": 3}),)), "done", calls) == why
+
+
+def test_outcomes_tell_time_tokens_and_cost():
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10}
+    (outcome,) = run([say("Paris", usage=usage)], Case("Capital?", equals="paris"), price_in=2.0, price_out=50.0)
+    assert (outcome.right, outcome.why, outcome.output, outcome.ms) == (True, "", "Paris", 20.0)
+    assert (outcome.input_tokens, outcome.output_tokens) == (1000, 10)
+    assert outcome.cost == pytest.approx(0.0025)
+    (outcome,) = run([say("Paris", usage=usage)], Case("Capital?", equals="paris"), price_in=2.0)
+    assert outcome.cost is None
+
+
+def test_calls_on_the_way_are_known():
+    replies = [call("order_status", order_id="7"), "It is shipped."]
+    wanted = Case("Where is 7?", contains=("shipped",), calls=(ExpectedCall("order_status", {"order_id": "7"}),))
+    (outcome,) = run(replies, wanted, tools=[order_status])
+    assert outcome.right
+
+
+def test_calls_of_a_reply_that_came_to_nothing_do_not_count():
+    async def main():
+        cut = raw(b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":'
+                  b'"order_status","arguments":"{\\"order_id\\":\\"7\\"}"}},{"index":1}]}}]}\n\n', cut=True)  # fmt: skip
+        agent = Agent(model="m", endpoint=ScriptedModel([cut, "No idea."]), tools=[order_status], retries=1)
+        return await evaluate(agent, [Case("q", calls=(ExpectedCall("order_status"),))])
+
+    (outcome,) = run_virtual(main())
+    assert outcome.why == "order_status was not called; called was nothing"
+
+
+def test_a_run_that_fails_or_waits_is_not_right(tmp_path):
+    failed, answered = run([raw(b"{}", status=500), "yes"], Case("a", equals="yes"), Case("b", equals="yes"))
+    assert (failed.right, failed.output, answered.right) == (False, None, True)
+    assert failed.why.startswith("Overloaded: ")
+
+    async def main():
+        model = ScriptedModel([call("refund", order_id="7")])
+        agent = Agent(model="m", endpoint=model, tools=[refund], approvals=tmp_path / "runs")
+        return await evaluate(agent, [Case("refund 7", contains=("done",))])
+
+    (outcome,) = run_virtual(main())
+    assert "waits for a person" in outcome.why
+
+
+def test_cases_run_side_by_side_and_keep_their_order():
+    told = []
+
+    async def main():
+        agent = Agent(model="m", endpoint=ScriptedModel(lambda request: request["messages"][-1]["content"], ttft=0.1))
+        cases = [Case(str(number), equals=str(number)) for number in range(6)]
+        outcomes = await evaluate(agent, cases, concurrency=3, on_outcome=told.append)
+        return outcomes, asyncio.get_running_loop().time()
+
+    outcomes, ended = run_virtual(main())
+    assert [outcome.prompt for outcome in outcomes] == [outcome.output for outcome in outcomes] == list("012345")
+    assert ended == pytest.approx(1.2)  # the clock begins at one second
+    assert sorted(told, key=lambda each: each.prompt) == outcomes
+
+
+def test_scores_are_of_all_outcomes():
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    replies = [say("yes", usage=usage), say("no", usage=usage), raw(b"{}", status=400), say("yes", usage=usage)]
+    outcomes = run(replies, *[Case(f"q{number}", equals="yes") for number in range(4)], price_in=1.0, price_out=1.0)
+    scored = score(outcomes)
+    assert (scored.route, scored.cases, scored.right, scored.accuracy) == ("m", 4, 2, 0.5)
+    assert (scored.p50_ms, scored.p95_ms) == (20.0, 20.0)
+    assert (scored.input_tokens, scored.cost) == (None, None)  # of the one that failed nobody knows
+    assert score(outcomes[:2]).cost == pytest.approx(22e-6)
+
+
+def test_an_agent_without_a_router_stands_alone():
+    model = ScriptedModel(["yes"])
+    (named,) = contestants({"model": "m", "endpoint": model})
+    assert (named.route, named.price) == ("m", None)
+    (declared,) = contestants({"model": Model(name="n", endpoint=model, price_in=1, price_out=1)})
+    assert declared.route == "n"
+    assert declared.price is not None
+
+
+CASES = """
+- prompt: Capital of France?
+  contains: [Paris]
+- prompt: Where is order 7?
+  calls: [{name: order_status, arguments: {order_id: "7"}}]
+"""
+
+
+def test_cases_from_files(tmp_path):
+    listed, lines = tmp_path / "cases.yaml", tmp_path / "cases.jsonl"
+    listed.write_text(CASES)
+    lines.write_text(
+        '{"prompt":"Capital of France?","contains":["Paris"]}\n\n'
+        '{"prompt":"Where is order 7?","calls":[{"name":"order_status","arguments":{"order_id":"7"}}]}\n'
+    )
+    assert load_cases(listed) == load_cases(lines)
+    assert load_cases(listed)[1].calls == (ExpectedCall("order_status", {"order_id": "7"}),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("cases.yaml", "", "has to be a list of cases"),
+        ("cases.yaml", "[]", "has no cases"),
+        ("cases.yaml", "- [", "is not valid YAML"),
+        ("cases.yaml", "- prompt: a\n", "case 1: it does not say what is right"),
+        ("cases.yaml", "- {prompt: a, equals: b}\n- {prompt: ' ', equals: b}", "case 2: its prompt is empty"),
+        ("cases.yaml", "- {prompt: a, equal: b}", "case 1: object contains unknown field equal"),
+        ("cases.yaml", "- {prompt: a, contains: b}", r"case 1\.contains: expected array, got str"),
+        ("cases.yaml", "- {prompt: a, matches: '('}", "matches is no regular expression"),
+        ("cases.jsonl", '{"prompt":"a","equals":"b"}\n{', r"cases\.jsonl:2: not valid JSON"),
+        ("cases.jsonl", '\n{"equals":"b"}', r"cases\.jsonl:2: object missing required field prompt"),
+    ],
+)
+def test_files_that_are_wrong_say_where(tmp_path, name, text, sentence):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        load_cases(tmp_path / name)

@@ -1,0 +1,197 @@
+import pytest
+from thinkers import FakeThinker, ask_of, reply_of, router_of
+
+from hotloop.errors import ConfigError, Overloaded, ReplyTimeout
+from hotloop.events import ReplyFinished, Reset, TextDelta
+from hotloop.lab.virtual import run_virtual
+from hotloop.models.reply import Call
+from hotloop.models.routing.classifier import RouteClassifier
+from hotloop.models.routing.router import Cascade, Router
+from hotloop.models.routing.rules import Rule
+from hotloop.trace.ledger import Usage
+
+DONE = ReplyFinished("stop", 0)
+
+
+def think(router, thinkers, turns=1, **options):
+    """Replies of so many turns of one run, its ledger, and what its reader was told."""
+
+    async def main():
+        ask, told = ask_of(**options)
+        thinker = router.compiled(thinkers)
+        replies = []
+        for turn in range(turns):
+            ask.ledger.turn = turn
+            replies.append(await thinker.think(ask))
+        return replies, ask.ledger, told
+
+    return run_virtual(main())
+
+
+def tried(ledger):
+    return [(each.route, each.outcome, each.reason) for facts in ledger.facts["routes"] for each in facts.tried]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"default": "c"}, "no model 'c'; there are a, b"),
+        ({"rules": [Rule("aa", pattern="x")]}, "no model 'aa'"),
+        ({"classifier": RouteClassifier(routes=("a", "z"), bias=(0, 0), weights={})}, "no model 'z'"),
+        ({"per": "day"}, "not per 'day'"),
+    ],
+)
+def test_names_that_are_no_routes_are_refused(options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        router_of("a", "b", **options)
+
+
+def test_a_router_without_models_is_refused():
+    with pytest.raises(ConfigError, match="needs models by name"):
+        Router(models={}, default="a")
+    with pytest.raises(ConfigError, match="needs models by name"):
+        Router(models={"a": "gpt"}, default="a")
+
+
+def test_confidence_is_asked_for_where_it_may_matter():
+    names = ("a", "b", "c")
+    assert [router_of(*names, cascade=Cascade(confidence=0.5)).scored(name) for name in names] == [True, True, False]
+    assert not any(router_of(*names, cascade=Cascade()).scored(name) for name in names)
+    with pytest.raises(ConfigError, match="above 0, up to 1"):
+        Cascade(confidence=1.5)
+
+
+def test_a_run_stays_with_the_model_that_answered_first():
+    router = router_of("fast", "strong", cascade=Cascade())
+    thinkers = {"fast": FakeThinker(""), "strong": FakeThinker("yes")}
+    replies, ledger, _ = think(router, thinkers, turns=3)
+    assert [each.text for each in replies] == ["yes"] * 3
+    assert len(thinkers["fast"].whys) == 1
+    assert [each.why for each in ledger.facts["routes"]] == ["default", "the run is with it", "the run is with it"]
+
+
+def test_each_turn_can_be_decided_anew():
+    rules = [Rule("strong", when=lambda question: question.turn == 0)]
+    router = router_of("fast", "strong", rules=rules, per="turn")
+    replies, _, _ = think(router, {name: FakeThinker(name) for name in router.models}, turns=3)
+    assert [each.text for each in replies] == ["strong", "fast", "fast"]
+
+
+def test_a_good_reply_is_taken_and_told_once():
+    thinkers = {"fast": FakeThinker("yes"), "strong": FakeThinker("no")}
+    (reply,), ledger, told = think(router_of("fast", "strong", cascade=Cascade()), thinkers)
+    assert (reply.text, told) == ("yes", [TextDelta("yes"), DONE])
+    assert thinkers["strong"].whys == []
+    assert tried(ledger) == [("fast", "ok", "")]
+
+
+def _bad_call(reply):
+    return "amount is missing" if reply.calls else ""
+
+
+@pytest.mark.parametrize(
+    ("fast", "cascade", "options", "reason"),
+    [
+        ("", Cascade(), {}, "the answer is empty"),
+        ("I cannot do that.", Cascade(), {}, "it refused to use its tools"),
+        ("Answer: 3", Cascade(reject=[lambda reply: "no unit" * ("km" not in reply.text)]), {}, "no unit"),
+        (reply_of("", calls=[Call("pay", "{}")]), Cascade(), {"check": _bad_call}, "amount is missing"),
+        (
+            reply_of("maybe", confidence=0.42),
+            Cascade(confidence=0.6),
+            {},
+            "the model was 42% sure, less than 60%",
+        ),
+    ],
+)
+def test_a_reply_that_does_not_do_is_taken_back(fast, cascade, options, reason):
+    fast = reply_of(fast) if isinstance(fast, str) else fast
+    thinkers = {"fast": FakeThinker(fast), "strong": FakeThinker("yes")}
+    (reply,), ledger, told = think(router_of("fast", "strong", cascade=cascade), thinkers, **options)
+    assert reply.text == "yes"
+    assert told == [TextDelta(fast.text), Reset(reason), TextDelta("yes"), DONE]
+    assert tried(ledger) == [("fast", "rejected", reason), ("strong", "ok", "")]
+    assert [(each.why, each.outcome, each.reason) for each in ledger.attempts] == [
+        ("first", "rejected", reason),
+        ("escalation", "ok", ""),
+    ]
+    assert ledger.attempts[0].usage == Usage(10, 10)
+    assert len(ledger.turns) == 1
+
+
+@pytest.mark.parametrize("confidence", [None, 0.6])
+def test_confidence_that_is_unknown_or_enough_does_not_matter(confidence):
+    thinkers = {"fast": FakeThinker(reply_of("yes", confidence=confidence)), "strong": FakeThinker("no")}
+    (reply,), _, _ = think(router_of("fast", "strong", cascade=Cascade(confidence=0.6)), thinkers)
+    assert reply.text == "yes"
+
+
+def test_a_failure_escalates_and_the_last_one_is_raised():
+    router = router_of("fast", "strong", cascade=Cascade())
+    busy = Overloaded("no capacity")
+    (reply,), ledger, told = think(router, {"fast": FakeThinker(busy), "strong": FakeThinker("yes")})
+    assert (reply.text, told) == ("yes", [TextDelta("half"), Reset("no capacity"), TextDelta("yes"), DONE])
+    assert tried(ledger) == [("fast", "failed", "no capacity"), ("strong", "ok", "")]
+    with pytest.raises(ReplyTimeout):
+        think(router, {"fast": FakeThinker(busy), "strong": FakeThinker(ReplyTimeout("too late"))})
+
+
+def test_without_a_cascade_nothing_escalates():
+    (reply,), _, _ = think(router_of("fast", "strong"), {"fast": FakeThinker(""), "strong": FakeThinker("yes")})
+    assert reply.text == ""
+    with pytest.raises(Overloaded):
+        think(router_of("fast", "strong"), {"fast": FakeThinker(Overloaded("busy")), "strong": FakeThinker("yes")})
+
+
+def test_it_goes_up_one_model_after_the_other():
+    router = router_of("s", "m", "l", cascade=Cascade())
+    thinkers = {"s": FakeThinker(""), "m": FakeThinker(""), "l": FakeThinker("")}
+    (reply,), ledger, _ = think(router, thinkers)
+    assert reply.text == ""  # nobody is left to do better
+    assert [outcome for _, outcome, _ in tried(ledger)] == ["rejected", "rejected", "ok"]
+
+
+def test_it_begins_where_the_rules_say():
+    router = router_of("s", "m", "l", default="m", cascade=Cascade())
+    thinkers = {"s": FakeThinker("s"), "m": FakeThinker(""), "l": FakeThinker("l")}
+    (reply,), _, _ = think(router, thinkers)
+    assert (reply.text, thinkers["s"].whys) == ("l", [])
+
+
+@pytest.mark.parametrize(("left", "answer"), [(1.5, "yes"), (1.2, "")])
+def test_it_escalates_only_while_the_stronger_one_has_time(left, answer):
+    """The strong model takes a second, the fast one 0.2; the router has seen that in an earlier run."""
+    router = router_of("fast", "strong", cascade=Cascade())
+    thinkers = {"fast": FakeThinker("", seconds=0.2), "strong": FakeThinker("yes", seconds=1.0)}
+
+    async def main():
+        thinker = router.compiled(thinkers)
+        first, _ = ask_of()
+        await thinker.think(first)
+        ask, told = ask_of(left=left)
+        return await thinker.think(ask), ask.ledger, told
+
+    reply, ledger, told = run_virtual(main())
+    assert reply.text == answer
+    assert tried(ledger)[0] == ("fast", "rejected" if answer else "kept", "the answer is empty")
+    assert told[-1] == DONE
+
+
+def test_a_failure_without_time_for_another_is_raised():
+    router = router_of("fast", "strong", cascade=Cascade())
+    thinkers = {"fast": FakeThinker(Overloaded("busy"), seconds=0.5), "strong": FakeThinker("yes")}
+    with pytest.raises(Overloaded):
+        think(router, thinkers, left=0.5)
+
+
+def test_calls_begun_for_a_rejected_reply_are_discarded():
+    class Listener:
+        discarded = 0
+
+        async def discard(self):
+            self.discarded += 1
+
+    listener = Listener()
+    thinkers = {"fast": FakeThinker(""), "strong": FakeThinker("yes")}
+    think(router_of("fast", "strong", cascade=Cascade()), thinkers, listener=listener)
+    assert listener.discarded == 1

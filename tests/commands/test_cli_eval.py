@@ -88,7 +88,7 @@ def test_training_says_how_well_it_does(hotloop, tmp_path):
     ended = hotloop("route", _records(tmp_path / "records.jsonl"), "--out", out, "--confidence", "0.8")
     assert ended.code == 0
     lines = ended.out.splitlines()
-    assert lines[0] == "40 prompts: 20 for fast · 20 for strong · 1 left out, which no route answered right"
+    assert lines[0] == "40 prompts: 20 for fast · 20 for strong · 1 left out: no route was right"
     assert lines[1].split() == ["confidence", "decided", "right", "of", "these"]
     assert re.match(r" +0\.00 +100\.0% +100\.0%", lines[2])
     assert "decides from 0.8 on." in ended.out

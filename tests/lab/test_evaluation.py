@@ -84,8 +84,9 @@ def test_calls_on_the_way_are_known():
 
 def test_calls_of_a_reply_that_came_to_nothing_do_not_count():
     async def main():
-        cut = raw(b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":'
-                  b'"order_status","arguments":"{\\"order_id\\":\\"7\\"}"}},{"index":1}]}}]}\n\n', cut=True)  # fmt: skip
+        function = rb'{"name":"order_status","arguments":"{\"order_id\":\"7\"}"}'
+        calls = b'[{"index":0,"id":"a","function":%b},{"index":1}]' % function
+        cut = raw(b'data: {"choices":[{"index":0,"delta":{"tool_calls":%b}}]}\n\n' % calls, cut=True)
         agent = Agent(model="m", endpoint=ScriptedModel([cut, "No idea."]), tools=[order_status], retries=1)
         return await evaluate(agent, [Case("q", calls=(ExpectedCall("order_status"),))])
 

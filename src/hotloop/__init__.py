@@ -30,6 +30,9 @@ from hotloop.events import (
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Breaker, Policy
 from hotloop.models.rejection import empty_answer, refused_tool
+from hotloop.models.routing.classifier import RouteClassifier
+from hotloop.models.routing.router import Cascade, Router
+from hotloop.models.routing.rules import Rule
 from hotloop.models.transport import Transport
 from hotloop.session import Session
 from hotloop.tools.defining.define import tool
@@ -39,12 +42,14 @@ from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usag
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 if typing.TYPE_CHECKING:
+    from hotloop.answers.cache import AnswerCache
     from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.mcp import MCPServer
     from hotloop.tools.openapi import tools_from_openapi
     from hotloop.tools.sandbox import SandboxLimits
 
 _LATE = {  # imported when they are asked for, since few programs do
+    "AnswerCache": "hotloop.answers.cache",
     "ApprovalStore": "hotloop.tools.approvals.store",
     "MCPServer": "hotloop.tools.mcp",
     "SandboxLimits": "hotloop.tools.sandbox",
@@ -53,6 +58,7 @@ _LATE = {  # imported when they are asked for, since few programs do
 
 __all__ = [
     "Agent",
+    "AnswerCache",
     "ApprovalNeeded",
     "ApprovalRequired",
     "ApprovalStore",
@@ -63,6 +69,7 @@ __all__ = [
     "CallFacts",
     "CallOpened",
     "CallSealed",
+    "Cascade",
     "ConfigError",
     "Event",
     "HotloopError",
@@ -77,6 +84,9 @@ __all__ = [
     "Reset",
     "Result",
     "Retrying",
+    "RouteClassifier",
+    "Router",
+    "Rule",
     "RunError",
     "RunFinished",
     "RunPaused",

@@ -44,6 +44,8 @@ from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms
 
 if TYPE_CHECKING:
+    from hotloop.answering import Answering
+    from hotloop.answers.cache import AnswerCache
     from hotloop.tools.approvals.store import ApprovalStore, PausedRun
     from hotloop.tools.audit.log import AuditLog
 
@@ -82,7 +84,8 @@ class Agent:
     offers it one more, which makes several calls of which some need results of others. `max_result` is how many
     characters of a tool's result the model reads. `output` is the type of the answer, text if it is None. `grants` are
     what runs may do that tools require, unless a run is given its own. `audit` is the file of the audit log,
-    `approvals` that of runs that wait for a person. Raises ConfigError for what cannot work.
+    `approvals` that of runs that wait for a person. `answers` keeps answers for questions that come again, outside of
+    sessions. Raises ConfigError for what cannot work.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class Agent:
         output: Any = None,
         audit: str | Path | None = None,
         approvals: str | Path | None = None,
+        answers: AnswerCache | None = None,
     ) -> None:
         check_options(locals())
         for option, path in (("audit", audit), ("approvals", approvals)):
@@ -139,6 +143,7 @@ class Agent:
         self._grants = read_grants(grants)
         self._approvals = approvals
         self._budget = budget
+        self._answering = None if answers is None else _answering(answers, self._backends.names)
         self._limits = budget.limits() if budget else {}
         self._output = Output.of(output)
         if self._output is not None:
@@ -265,6 +270,8 @@ class Agent:
             program, conversation = session.begin(choose) if session else (choose(), self._start.branch())
             deadline, background = Deadline(self._budget, ledger.start), bool(options.get("background"))
             run = RunContext(ledger, emit, deadline, caller, conversation, prompt=prompt, background=background)
+            if self._answering is not None and session is None:
+                return await self._answering.answer(program, run)
             return await loop.run(program, run)
 
         return await self._run(run_id, answer)
@@ -347,6 +354,14 @@ class Agent:
             programs = self._compiled(await self._offer.listed())
             self._programs = self._programs or programs  # another run may have been first meanwhile
         return self._programs
+
+
+def _answering(answers: AnswerCache, models: str) -> Answering:
+    from hotloop.answering import Answering
+    from hotloop.answers.cache import AnswerCache
+
+    _require(isinstance(answers, AnswerCache), f"answers is {answers!r}; make it with AnswerCache(...)")
+    return Answering(answers, models)
 
 
 def _audit_log(path: str | Path | None) -> AuditLog | None:

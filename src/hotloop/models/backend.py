@@ -92,6 +92,11 @@ class Backends:
         first = self._router.compiled(routes, self._times) if self._router else next(iter(routes.values()))
         return Chain([first, *map(client, self._fallback)], self._reject) if self._fallback else first
 
+    @property
+    def names(self) -> str:
+        """Who may answer, and how they are asked."""
+        return repr([(each.model, each.model.temperature, each.model.max_tokens) for each in self.all])
+
     def that_cache_anyway(self) -> str:
         """The services that cannot be told not to cache prefixes, "" if there is none."""
         return " and ".join(dict.fromkeys(each.dialect.name for each in self.all if not each.dialect.cache_off))

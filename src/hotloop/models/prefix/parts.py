@@ -12,6 +12,7 @@ from hotloop.errors import ConfigError
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _STEP = 4096  # bytes compared at once
+_NAMES = 12  # of a path
 _OPENING, _CLOSING = (b"{", b"["), (b"}", b"]")
 
 
@@ -83,9 +84,12 @@ def children(data: bytes, start: int) -> Iterator[Part]:
 
 
 def path_to(data: bytes, part: Part, at: int) -> list[str]:
-    """The names that lead from a part to the innermost value in which byte `at` is."""
+    """The names that lead from a part towards the innermost value in which byte `at` is; of many the first few."""
     path: list[str] = []
-    while inner := next((each for each in children(data, part.start) if each.start <= at < each.end), None):
+    while len(path) < _NAMES:
+        inner = next((each for each in children(data, part.start) if each.start <= at < each.end), None)
+        if inner is None:
+            break
         path.append(inner.name)
         part = inner
     return path

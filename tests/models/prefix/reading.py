@@ -1,0 +1,135 @@
+"""A service that takes a millisecond for each token that it has not read before, and what asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hotloop.context.conversation import Conversation
+from hotloop.models.ask import Ask
+from hotloop.models.client import Client
+from hotloop.models.dialects import DIALECTS
+from hotloop.models.model import Model
+from hotloop.models.policy.policy import Policy
+from hotloop.models.prefix.parts import common
+from hotloop.models.prefix.speculation import Speculator
+from hotloop.models.request import RequestTemplate
+from hotloop.models.service import Service
+from hotloop.models.transport import Receiver
+from hotloop.trace.ledger import Ledger
+from hotloop.units import clock
+
+READ = 0.001  # seconds for a token
+_numbers = itertools.count()
+
+
+class ReadingService:
+    """A transport. `bodies` are those that came; with `caches` off it reads everything anew each time.
+
+    `status` is what prefills are answered with, `calls` whether their token begins a call.
+    """
+
+    def __init__(self, *, caches: bool = True, status: int = 200, calls: bool = False) -> None:
+        self.bodies: list[bytes] = []
+        self.under_way = self.most = 0
+        self._read: list[bytes] = []
+        self._caches, self._status, self._calls = caches, status, calls
+
+    async def send(self, body: bytes, receiver: Receiver) -> None:
+        self.bodies.append(body)
+        receiver.sent(False, None)
+        known = max((common(each, body) for each in self._read), default=0) if self._caches else 0
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep((len(body) - known) // 4 * READ)
+        finally:
+            self.under_way -= 1
+        self._read.append(body)
+        status = self._status if is_prefill(body) else 200
+        receiver.head(status, [(b"content-type", b"application/json")])
+        receiver.data(self._reply(status, len(body) // 4, known // 4))
+
+    def _reply(self, status: int, tokens: int, cached: int) -> bytes:
+        if status >= 300:
+            return b'{"error":{"message":"no"}}'
+        called = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}]
+        message = {"role": "assistant", "content": None if self._calls else "x"}
+        usage = {"prompt_tokens": tokens, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": cached}}
+        choice = {"message": message | ({"tool_calls": called} if self._calls else {}), "finish_reason": "length"}
+        return json.dumps({"choices": [choice], "usage": usage}).encode()
+
+    async def warm(self, connections: int = 1) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+def is_prefill(body: bytes) -> bool:
+    request = json.loads(body)
+    return 1 in (request.get("max_tokens"), request.get("max_completion_tokens"))
+
+
+def client_of(transport: Any, dialect: str = "vllm", **policy: Any) -> Client:
+    model = Model(name="m", endpoint=transport, dialect=dialect, policy=Policy(**policy))
+    return Client(transport, RequestTemplate("m", DIALECTS[dialect], [b'{"name":"f"}']), Service(model))
+
+
+class Works(NamedTuple):
+    """A tool that is called: its name, the seconds it takes and the tokens of its result."""
+
+    name: str
+    seconds: float
+    tokens: int
+
+
+class Done(NamedTuple):
+    """What came of a run: seconds to the first token of its second turn, and its ledger."""
+
+    ttft: float
+    ledger: Ledger
+
+
+async def run_with(client: Client, speculator: Speculator | None, *tools: Works) -> Done:
+    """A run of two turns, as the loop has it."""
+    ledger, conversation = Ledger(clock(), "run"), Conversation("You help.")
+    conversation.user(f"Question {next(_numbers)}?")
+    await client.think(Ask(messages=conversation.messages, ledger=ledger, emit=_nobody))
+    results: list[str | None] = [None] * len(tools)
+    started = ledger.clock()
+
+    def so_far(conversation: Conversation) -> Conversation:
+        conversation.calls([(f"c{place}", each.name, "{}", {}) for place, each in enumerate(tools)])
+        for place, result in enumerate(results):
+            if result is None:
+                break
+            conversation.result(f"c{place}", result)
+        return conversation
+
+    def running() -> list[tuple[str, int]]:
+        return [(tool.name, started) for tool, result in zip(tools, results, strict=True) if result is None]
+
+    ahead = speculator and speculator.begin(ledger, lambda: so_far(conversation.branch()).messages, running)
+
+    async def work(place: int, tool: Works) -> None:
+        await asyncio.sleep(tool.seconds)
+        results[place] = f"{tool.name} " + "word" * tool.tokens
+        if ahead:
+            ahead.finished(tool.name, ledger.clock() - started)
+
+    await asyncio.gather(*(work(place, tool) for place, tool in enumerate(tools)))
+    if ahead:
+        await ahead.end()
+    ledger.turn = 1
+    await client.think(Ask(messages=so_far(conversation).messages, ledger=ledger, emit=_nobody))
+    return Done((ledger.turns[1].ttft or 0) / 1e9, ledger)
+
+
+def prefills(done: Done) -> list[str]:
+    """What came of the run's prefills."""
+    return [facts.outcome for facts in done.ledger.attempts if facts.why == "prefill"]
+
+
+def _nobody(events: Sequence[Any], throttle: Any = None) -> None: ...

@@ -20,7 +20,7 @@ from hotloop.lab.faults import (
     mixed_faults,
 )
 from hotloop.models.http.transport import HttpTransport
-from hotloop.testing import ScriptedModel, SimulatedService, raw, run_virtual, say
+from hotloop.testing import ScriptedModel, raw, run_virtual, say
 
 BODY = b'{"messages":[{"role":"user","content":"go"}],"stream":true}'
 PIECES = (b"0123456789", b"abcdefghij", b"end")
@@ -127,12 +127,33 @@ def test_mixed_faults_are_a_share_of_all_kinds_and_the_same_for_a_seed() -> None
     assert faults != list(itertools.islice(mixed_faults(0.2, seed=4), 5_000))
 
 
+WIRE = b"a\r\n0123456789\r\na\r\nabcdefghij\r\n3\r\nend\r\n0\r\n\r\n"  # the body of every reply, in chunks
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Origin(asyncio.Protocol):
+    """A service that answers every request with the same reply; `gone` when its connections are closed."""
+
+    def __init__(self, gone: list[asyncio.Future[None]]) -> None:
+        self._gone = asyncio.get_running_loop().create_future()
+        gone.append(self._gone)
+
+    def connection_made(self, transport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if data.endswith(BODY):
+            self._transport.write(HEAD + WIRE)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._gone.set_result(None)
+
+
 async def through_proxy(*faults: Fault | None, requests: int = 1, seconds: float = 5.0) -> tuple[list[Took], list]:
     """What came of requests to a real service behind the proxy, one after the other, and what the proxy did."""
-    async with (
-        SimulatedService([raw(*PIECES)]) as service,
-        FaultProxy(f"{service.url}/chat/completions", faults) as proxy,
-    ):
+    gone: list[asyncio.Future[None]] = []
+    server = await asyncio.get_running_loop().create_server(lambda: Origin(gone), "127.0.0.1", 0)
+    async with server, FaultProxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", faults) as proxy:
         transport = HttpTransport(proxy.url)
         all_took = []
         for _ in range(requests):
@@ -144,11 +165,8 @@ async def through_proxy(*faults: Fault | None, requests: int = 1, seconds: float
             except (TransportError, TimeoutError) as error:
                 took.note(type(error).__name__)
         await transport.aclose()
-    assert not proxy._serving
+    await asyncio.gather(*gone)  # the proxy has left nothing open
     return all_took, proxy.met
-
-
-WIRE = b"a\r\n0123456789\r\na\r\nabcdefghij\r\n"  # what comes first of the body, as chunks
 
 
 @pytest.mark.parametrize(

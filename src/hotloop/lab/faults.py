@@ -77,7 +77,7 @@ ALL_KINDS: tuple[Fault, ...] = (
     Answer(429, retry_after=0.3),
     Answer(500),
     Answer(503),
-    Answer(503, retry_after=20.0),
+    Answer(503, retry_after=0.3),
     Cut(None),
     Cut(0),
     Cut(150),

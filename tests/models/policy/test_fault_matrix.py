@@ -30,7 +30,7 @@ from hotloop.models.service import Service
 from hotloop.models.transport import Transport
 from hotloop.testing import ScriptedModel, SimulatedService, raw, run_virtual
 from hotloop.trace.ledger import Ledger
-from hotloop.units import clock
+from hotloop.units import NS_PER_MS, clock
 
 ANSWER = "one two three four five"
 PIECES = [*(text(f"{word} ") for word in ("one", "two", "three", "four")), text("five") + end("stop") + DONE]
@@ -241,13 +241,37 @@ def test_both_requests_failed_is_a_failure_that_is_tried_again() -> None:
     assert (met.story, met.spans) == ("hedge failed, first failed, retry ok", "120-220 0-1000 1200-1340 ok")
 
 
+class OnCue:
+    """A transport whose first reply comes whole when `cue` is called."""
+
+    async def send(self, body, receiver) -> None:
+        receiver.sent(False, None)
+        self._receiver, self._ended = receiver, asyncio.get_running_loop().create_future()
+        await self._ended
+
+    def cue(self) -> None:
+        self._receiver.head(200, [])
+        self._receiver.data(b"".join(PIECES))
+        self._ended.set_result(None)
+
+
 @pytest.mark.xfail(strict=True, reason="a task that is cancelled before it began never comes to its `finally`")
 def test_a_second_request_that_is_not_needed_in_the_moment_it_begins_leaves_its_place() -> None:
     async def main() -> int:
-        asked = client(hedge=True, hedge_share=1.0, max_concurrent=50)
-        for _ in range(40):  # the first token comes in the instant in which the second request would go
-            await think(asked)
-        return asked.service.admission.inside
+        model = OnCue()
+        asked = client(model=model, hedge=True, hedge_share=1.0, max_concurrent=5)
+        service, may_hedge = asked.service, asked.service.may_hedge
+        for size in [1 << bits for bits in range(6, 12)] * 20:
+            service.latencies.first_token(NS_PER_MS, size)
+
+        def may(tokens: int, now: int) -> bool:
+            asyncio.get_running_loop().call_soon(model.cue)
+            return may_hedge(tokens, now)
+
+        service.may_hedge = may
+        met = await think(asked)
+        assert (met.outcome, met.ledger.clock() - met.ledger.start) == ("ok", NS_PER_MS)
+        return service.admission.inside
 
     assert run_virtual(main()) == 0
 
@@ -317,7 +341,6 @@ def test_the_next_service_answers_when_one_does_not() -> None:
         ([Cut(MIDDLE)], "first failed, retry ok"),
         ([Answer(429, 0.02)], "first failed, retry ok"),
         ([Answer(503), Cut(MIDDLE)], "first failed, retry failed, retry ok"),
-        ([Corrupt(0)], "first failed, retry ok"),  # the size of a chunk
         ([Corrupt(MIDDLE)], "first failed, retry ok"),
         ([Stall(MIDDLE)], "first failed, retry ok"),
         ([Stall(MIDDLE, 0.05), Cut(0)], "first ok"),

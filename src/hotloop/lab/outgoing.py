@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hotloop.lab.engines.work import Work
+from hotloop.lab.engines.work import Prompt, Work
 from hotloop.lab.profiles import Profile
 from hotloop.lab.render import Rendered, Report, error_body, render
 from hotloop.lab.reporting import report_of, timing_headers
@@ -26,6 +26,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     `tail` and `more` headers are made when they are sent, and may tell times; `whole` is a stream's reply as one body.
     The reply ends, is cut off, or stalls. Pieces that are `apart` are each to be a read of its own. A `refused` request
     is answered when it arrives, any other in the engine's time, its first token after `slowdown` times as long.
+    `prompt` is what it is a reply to.
     """
 
     tokens: int
@@ -39,22 +40,33 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     apart: bool = False
     refused: bool = False
     slowdown: float = 1.0
+    prompt: Prompt = Prompt()
 
 
-def outgoing(reply: Reply | RawReply, request: Request, profile: Profile) -> Outgoing:
+def outgoing(reply: Reply | RawReply, request: Request, prompt: Prompt, profile: Profile) -> Outgoing:
     """What a service of this profile sends for the reply. Raises InvalidRequest for a token cap that is none."""
     cap = token_cap(request)
     if isinstance(reply, RawReply):
-        ending: Ending = "cut" if reply.cut else "end"
-        tokens = max(len(reply.pieces), 1)
-        return Outgoing(tokens, reply.pieces, None, reply.headers, status=reply.status, ending=ending, apart=True)
+        return _raw(reply, prompt)
     rendered = render(reply, turn(request), cap, profile.granularity)
-    whole = _whole(rendered, request, profile)
+    tokens, whole = len(rendered.tokens), _whole(rendered, request, profile)
     more = (lambda work: timing_headers(profile, work)) if profile.dialect == "openai" else None
     if not request.get("stream"):
-        return Outgoing(len(rendered.tokens), tail=whole, headers=JSON, more=more)
+        return Outgoing(tokens, tail=whole, headers=JSON, more=more, prompt=prompt)
     tail = _tail(rendered, request, profile)
-    return Outgoing(len(rendered.tokens), rendered.tokens, tail, EVENTS, more, whole=whole)
+    return Outgoing(tokens, rendered.tokens, tail, EVENTS, more, whole=whole, prompt=prompt)
+
+
+def _raw(reply: RawReply, prompt: Prompt) -> Outgoing:
+    return Outgoing(
+        max(len(reply.pieces), 1),
+        reply.pieces,
+        headers=reply.headers,
+        status=reply.status,
+        ending="cut" if reply.cut else "end",
+        apart=True,
+        prompt=prompt,
+    )
 
 
 def refusal(status: int, body: bytes, headers: Headers = JSON) -> Outgoing:

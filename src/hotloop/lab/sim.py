@@ -27,8 +27,11 @@ class SimulatedService:
     after the request has arrived, the others `tpot` seconds apart. Each token is a write of its own. `replies` is a
     list, in which every conversation goes its own way from the first reply on; or a function from the decoded request
     to a reply; or left out: then offered tools are called with words of the user's message where these fit, else with
-    plain values. A reply ends at the request's token cap, with the finish reason "length". What a profile leaves to
-    chance goes by `seed`. Raises ConfigError when the port is taken, and for a profile that is none.
+    plain values. A reply ends at the request's token cap, with the finish reason "length".
+
+    `faults` say what goes wrong how often ("429:2%,cut:1%,slow*20:3%", see `hotloop.lab.misbehaving`); at most `rpm`
+    requests and `tpm` tokens a minute are taken. What is left to chance goes by `seed`. Raises ConfigError for a
+    profile or faults that there are not, and when the port is taken.
     """
 
     def __init__(
@@ -39,12 +42,15 @@ class SimulatedService:
         ttft: float = 0.0,
         tpot: float = 0.0,
         seed: int = 0,
+        faults: str = "",
+        rpm: int | None = None,
+        tpm: int | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
         answer = replies if callable(replies) else per_conversation(replies)
         self.profile = profile_of(profile, ttft, tpot)
-        self._simulation = Simulation(answer, self.profile, seed)
+        self._simulation = Simulation(answer, self.profile, seed=seed, faults=faults, rpm=rpm, tpm=tpm)
         self._host = host
         self._port = port
         self._connections: set[Connection] = set()

@@ -30,10 +30,13 @@ class SimulatedTransport:
         ttft: float = 0.0,
         tpot: float = 0.0,
         seed: int = 0,
+        faults: str = "",
+        rpm: int | None = None,
+        tpm: int | None = None,
     ) -> None:
         answer = replies if callable(replies) else per_conversation(replies)
         self.profile = profile_of(profile, ttft, tpot)
-        self._simulation = Simulation(answer, self.profile, seed)
+        self._simulation = Simulation(answer, self.profile, seed=seed, faults=faults, rpm=rpm, tpm=tpm)
 
     @property
     def stats(self) -> Stats:

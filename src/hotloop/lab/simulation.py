@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hotloop.errors import ConfigError
 from hotloop.lab.emit import Emitter, Meter, Sink, Stats
 from hotloop.lab.engines.batching import Batching
@@ -12,10 +14,13 @@ from hotloop.lab.engines.driver import Driver
 from hotloop.lab.engines.pipeline import Pipeline
 from hotloop.lab.engines.prefixcache import blocks_of
 from hotloop.lab.engines.work import Prompt, Work
-from hotloop.lab.outgoing import error, outgoing
+from hotloop.lab.misbehaving import Mix
+from hotloop.lab.outgoing import Outgoing, error, outgoing
 from hotloop.lab.profiles import Curve, Profile, load_profile
+from hotloop.lab.ratelimits import RateLimits
 from hotloop.lab.render import prompt_tokens
 from hotloop.lab.script import Answer, Request, as_reply, decode_request
+from hotloop.units import clock
 
 _BUSY = "All slots are taken and the queue is full. Try again later."
 
@@ -23,12 +28,24 @@ _BUSY = "All slots are taken and the queue is full. Try again later."
 class Simulation:
     """Takes requests, and delivers what `answer` makes of each as a service of this profile would.
 
-    What is left to chance goes by `seed`.
+    `faults` go wrong as in `misbehaving.Mix`; at most `rpm` requests and `tpm` tokens a minute are taken. What is left
+    to chance goes by `seed`.
     """
 
-    def __init__(self, answer: Answer, profile: Profile, seed: int = 0) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        profile: Profile,
+        *,
+        seed: int = 0,
+        faults: str = "",
+        rpm: int | None = None,
+        tpm: int | None = None,
+    ) -> None:
         self._answer = answer
         self._profile = profile
+        self._mix = Mix(faults, seed)
+        self._limits = None if rpm is None and tpm is None else RateLimits(rpm, tpm)
         self._meter = Meter()
         self._driver = Driver(Batching(profile, seed) if profile.kind == "gpu" else Pipeline(profile, seed))
         self._busy = error(503, _BUSY, "server_error", "over_capacity")
@@ -44,13 +61,12 @@ class Simulation:
         Raises InvalidRequest for what is no request, and whatever `answer` raises.
         """
         self._meter.asked()
-        request = decode_request(body)
-        reply = outgoing(as_reply(self._answer(request)), request, self._profile)
+        reply = self._reply(decode_request(body), body)
         emitter = Emitter(reply, self._busy, sink, self._meter)
         work = Work(
             reply.tokens,
             emitter,
-            self._prompt(request, body),
+            reply.prompt,
             streamed=bool(reply.pieces),
             refused=reply.refused,
             slowdown=reply.slowdown,
@@ -66,6 +82,20 @@ class Simulation:
     def close(self) -> None:
         """Deliver nothing more."""
         self._driver.close()
+
+    def _reply(self, request: Request, body: bytes) -> Outgoing:
+        """The reply, with everything that is wrong with it, or what there is in its place."""
+        prompt = self._prompt(request, body)
+        fault = self._mix.draw()
+        if self._limits is not None and (refused := self._limits.refuse(prompt.tokens, clock()())):
+            return refused
+        if isinstance(fault, Outgoing):
+            return fault
+        reply = outgoing(as_reply(self._answer(request)), request, prompt, self._profile)
+        if self._limits is not None:
+            self._limits.spend(reply.tokens)
+            reply = replace(reply, headers=(*reply.headers, *self._limits.headers(clock()())))
+        return reply if fault is None or reply.apart else fault(reply)
 
     def _prompt(self, request: Request, body: bytes) -> Prompt:
         block = self._profile.cache_block if request.get("cache_prompt") is not False else 0

@@ -1,0 +1,165 @@
+"""What a simulated service may do wrong, by name, and how often."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import msgspec
+
+from hotloop.errors import ConfigError
+from hotloop.lab.engines.work import Work
+from hotloop.lab.oddities import calls, ends, framing
+from hotloop.lab.oddities.framing import Framing
+from hotloop.lab.oddities.talk import Oddity, pieces_of, talk_of
+from hotloop.lab.outgoing import JSON, Outgoing, error, refusal
+from hotloop.lab.script import Headers
+from hotloop.words import listed
+
+Change = Callable[[Outgoing], Outgoing]
+
+_SLOWDOWN = 10.0
+_ENTRY = re.compile(r"\s*([\w-]+)(?:\*(\d+(?:\.\d+)?))?:(\d+(?:\.\d+)?)%\s*")
+_LIMITS = ((b"x-ratelimit-remaining-requests", b"0"), (b"x-ratelimit-reset-requests", b"1.2s"), (b"retry-after", b"2"))
+_PAGE = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+class Mix:
+    """How often which fault happens, written like "429:2%,cut:1%,slow*20:3%"; `*` tells how many times as slow.
+
+    Each request has at most one. Raises ConfigError for faults that there are not, and for more than 100 %.
+    """
+
+    def __init__(self, text: str, seed: int = 0) -> None:
+        self._random = Random(f"{seed} faults")
+        self._shares = [_share(entry) for entry in text.split(",")] if text.strip() else []
+        if sum(share for share, _ in self._shares) > 1.0 + 1e-9:
+            raise ConfigError(f"The faults {text} are more than 100% of all requests.")
+
+    def draw(self) -> Outgoing | Change | None:
+        """What comes in place of the next reply, or is done to it; None: nothing is wrong."""
+        chance = self._random.random() if self._shares else 1.0
+        for share, fault in self._shares:
+            chance -= share
+            if chance < 0:
+                return fault
+        return None
+
+
+def faults() -> dict[str, str]:
+    """Every fault's name, and what it does in a sentence."""
+    return {name: sentence for name, (sentence, _) in _FAULTS.items()}
+
+
+def slow(reply: Outgoing, times: float = _SLOWDOWN) -> Outgoing:
+    """The first token takes 10 times as long, or as often as `slow*20` says."""
+    return msgspec.structs.replace(reply, slowdown=times)
+
+
+def cut(reply: Outgoing) -> Outgoing:
+    """The connection breaks in the middle of the reply."""
+    return msgspec.structs.replace(_half(reply), ending="cut")
+
+
+def stall(reply: Outgoing) -> Outgoing:
+    """Nothing more comes from the middle of the reply on, and the connection stays open."""
+    return msgspec.structs.replace(_half(reply), ending="stall")
+
+
+def plain_json(reply: Outgoing) -> Outgoing:
+    """A streamed request is answered with one JSON body."""
+    if reply.whole is None:
+        return reply
+    return msgspec.structs.replace(reply, pieces=(), tail=reply.whole, headers=JSON)
+
+
+def tool_use_failed(reply: Outgoing) -> Outgoing:
+    """Calls are refused as Groq does, with status 400 and what the model wrote."""
+    message = msgspec.json.decode(_body(reply))["choices"][0]["message"]
+    functions = [each["function"] for each in message.get("tool_calls", ())]
+    if not functions:
+        return reply
+    written = "\n".join(f"<function={each['name']}={each['arguments']}</function>" for each in functions)
+    fault = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
+    return refusal(400, msgspec.json.encode({"error": fault | {"failed_generation": written}}))
+
+
+def _half(reply: Outgoing) -> Outgoing:
+    """The first half of a reply, of a whole body its first bytes."""
+    if reply.pieces:
+        kept = max(1, len(reply.pieces) // 2)
+        return msgspec.structs.replace(reply, tokens=kept, pieces=reply.pieces[:kept], tail=None)
+    body = _body(reply)
+    return msgspec.structs.replace(reply, tail=lambda _: body[: len(body) // 2])
+
+
+def _talked(oddity: Oddity, reply: Outgoing) -> Outgoing:
+    """A streamed reply that was taken apart and changed."""
+    if reply.tail is None or not reply.pieces:
+        return reply
+    talk = talk_of([*reply.pieces, reply.tail(_untimed(reply))])
+    oddity(talk)
+    *pieces, last, tail = pieces_of(talk)
+    return msgspec.structs.replace(reply, pieces=[*pieces, last + tail], tail=None)
+
+
+def _framed(framing: Framing, reply: Outgoing) -> Outgoing:
+    """A streamed reply whose bytes were changed."""
+    if reply.tail is None or not reply.pieces:
+        return reply
+    *pieces, last = reply.pieces
+    whole = [*pieces, last + reply.tail(_untimed(reply))]
+    return msgspec.structs.replace(reply, pieces=framing(whole), tail=None)
+
+
+def _body(reply: Outgoing) -> bytes:
+    """The reply as one body."""
+    make = reply.whole or reply.tail
+    return make(_untimed(reply)) if make is not None else b"".join(reply.pieces)
+
+
+def _untimed(reply: Outgoing) -> Work:
+    """What an odd reply's end is made from, before there is any time to tell."""
+    return Work(reply.tokens, lambda _: None, reply.prompt)
+
+
+def _share(entry: str) -> tuple[float, Outgoing | Change]:
+    found = _ENTRY.fullmatch(entry)
+    if not found:
+        raise ConfigError(f"{entry.strip()!r} is no fault; write its name and how often, like cut:1% or slow*20:3%.")
+    name, times, percent = found.groups()
+    if name not in _FAULTS:
+        raise ConfigError(f"There is no fault {name!r}; there are {listed(name, _FAULTS)}.")
+    if times and name != "slow":
+        raise ConfigError(f"Only slow can be told how many times, not {name}.")
+    fault = partial(slow, times=float(times)) if times else _FAULTS[name][1]
+    return float(percent) / 100, fault
+
+
+def _limited(headers: Headers) -> Outgoing:
+    return error(429, "Rate limit reached.", "requests", "rate_limit_exceeded", headers)
+
+
+def _named(function: Callable[..., object]) -> tuple[str, str]:
+    return function.__name__.replace("_", "-"), (function.__doc__ or "").strip()
+
+
+_FAULTS: dict[str, tuple[str, Outgoing | Change]] = {
+    "429": ("Status 429, with Retry-After and rate limit headers.", _limited(_LIMITS)),
+    "429-bare": ("Status 429 that does not say when to come back.", _limited(())),
+    "498": ("Status 498: no capacity on this tier, as at Groq.", error(498, "Flex tier capacity exceeded.", "server")),
+    "500": ("Status 500.", error(500, "The server had an error.", "server_error")),
+    "502": ("Status 502 with a page of a gateway.", refusal(502, _PAGE, ((b"content-type", b"text/html"),))),
+    "503": ("Status 503 with Retry-After.", error(503, "Overloaded.", "server_error", None, ((b"retry-after", b"1"),))),
+}
+for _change in (slow, cut, stall, plain_json, tool_use_failed):
+    _name, _sentence = _named(_change)
+    _FAULTS[_name] = _sentence, _change
+for _oddity in (*calls.ODDITIES, *ends.ODDITIES):
+    _name, _sentence = _named(_oddity)
+    _FAULTS[_name] = _sentence, partial(_talked, _oddity)
+for _framing in framing.FRAMINGS:
+    _name, _sentence = _named(_framing)
+    _FAULTS[_name] = _sentence, partial(_framed, _framing)

@@ -7,6 +7,7 @@ import json
 import random
 
 import pytest
+from asking import Hold
 from wire_frames import DONE, calls, chunk, data, end, item, text
 
 from hotloop.budget import Budget, Deadline
@@ -275,7 +276,7 @@ def test_nothing_is_waited_for_after_the_end():
 
 
 def test_who_reads_along_can_hold_the_reply_up():
-    throttle, told = object(), []
+    throttle, told = Hold(), []
 
     class Throttled(ScriptedModel):
         async def send(self, body, receiver):
@@ -284,11 +285,16 @@ def test_who_reads_along_can_hold_the_reply_up():
             for piece in text("a"), text("b"), end("stop"):
                 receiver.data(piece)
 
+    def read(events, hold=None):
+        if hold is not None:
+            hold.resume() if throttle.paused else hold.pause()
+        told.append((len(events), throttle.paused, hold is not None))
+
     async def think():
-        await client(Throttled([])).think(ask(emit=lambda events, throttle=None: told.append((len(events), throttle))))
+        await client(Throttled([])).think(ask(emit=read))
 
     run_virtual(think())
-    assert told == [(1, throttle), (1, throttle), (1, None)]
+    assert told == [(1, True, True), (1, False, True), (1, False, False)]
 
 
 # Replies that were cut at the cap

@@ -21,8 +21,10 @@ _FEW = 4  # fewer tokens than this may well arrive in one read
 class Exchange:
     """One request and its reply; all times are nanoseconds of the run's clock, 0 is not yet.
 
-    `begun` is when it was asked, `sent_at` when the request had gone, `first` and `last` when tokens came, `gap` the
-    longest silence between two reads of them. `claim` is asked at the first token whether this reply is wanted.
+    `begun` is when it was asked, `sent_at` when the request had gone, `first` and `last` when tokens came, `since` when
+    the service was last waited for: then, or when our own reader, who had held it up, let it go on. `gap` is the
+    longest silence between two reads. `claim` is asked at the first token whether this reply is wanted. To the reader
+    it is the reply's `Throttle`.
     """
 
     __slots__ = (
@@ -31,6 +33,7 @@ class Exchange:
         "_error_body",
         "_last_events",
         "_listener",
+        "_throttle",
         "begun",
         "clock",
         "connected",
@@ -38,21 +41,22 @@ class Exchange:
         "gap",
         "headers",
         "last",
+        "paused",
         "reads",
         "sent_at",
+        "since",
         "status",
         "stream",
-        "throttle",
     )
 
     def __init__(self, ask: Ask, begun: int, stream: ChatStream, claim: Callable[[], bool] | None = None) -> None:
         self.stream = stream
         self.begun = begun
         self.status = 0
-        self.sent_at = self.first = self.last = self.gap = self.reads = 0
-        self.connected = False
+        self.sent_at = self.first = self.last = self.since = self.gap = self.reads = 0
+        self.connected = self.paused = False
         self.headers: list[tuple[bytes, bytes]] = []
-        self.throttle: Throttle | None = None
+        self._throttle: Throttle | None = None
         self.clock = ask.ledger.clock
         self._emit = ask.emit
         self._listener = ask.listener
@@ -62,7 +66,7 @@ class Exchange:
 
     def sent(self, connected: bool, throttle: Throttle | None) -> None:
         """See `Receiver.sent`."""
-        self.connected, self.throttle = connected, throttle
+        self.connected, self._throttle = connected, throttle
         self.sent_at = self.clock()
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -83,7 +87,7 @@ class Exchange:
             self._last_events = events  # told together with the end of the reply, a moment later
             return True
         if events:
-            self._emit(events, self.throttle)
+            self._emit(events, None if self._throttle is None else self)
         if stream.error is not None:
             return True
         if self._listener is not None and stream.calls is not None:
@@ -97,14 +101,27 @@ class Exchange:
             self.first = now
             if self._claim is not None and not self._claim():
                 return False
-        elif now - self.last > self.gap:
-            self.gap = now - self.last
-        self.last = now
+        elif now - self.since > self.gap:
+            self.gap = now - self.since
+        self.last = self.since = now
         self.reads += 1
         return True
 
+    def pause(self) -> None:
+        """See `Throttle.pause`."""
+        if self._throttle is not None:
+            self.paused = True
+            self._throttle.pause()
+
+    def resume(self) -> None:
+        """See `Throttle.resume`."""
+        self.paused, self.since = False, self.clock()
+        if self._throttle is not None:
+            self._throttle.resume()
+
     def reply(self) -> Reply:
         """The complete reply; raises ModelError if there is none."""
+        self._throttle = None  # its connection may carry another reply by now
         if self.status >= 300:
             raise service_error(self.status, self._fields(), bytes(self._error_body))
         events = self._last_events + self.stream.close()

@@ -11,7 +11,7 @@ from hotloop.units import NS_PER_S, ns
 class Patience:
     """Looks after one exchange. `left` is what the run's deadline leaves, in nanoseconds, None without one.
 
-    A silence counts from the last token on, unless it is our own reader who holds the reply up. A reply that is not
+    A silence counts from the last token on, but not while our own reader holds the reply up. A reply that is not
     `streamed` has only its total time. `stall` is the longest silence in seconds, None for any.
     """
 
@@ -42,24 +42,22 @@ class Patience:
         now = exchange.clock()
         total = ns(policy.total) if self._left is None else min(ns(policy.total), self._left)
         waits = [(exchange.begun + total - now, "total")]
-        if self._streamed and exchange.first and self._stall is not None:
-            waits.append(((now if self._is_held() else exchange.last) + ns(self._stall) - now, "stall"))
-        elif self._streamed and not exchange.first and policy.first_token is not None:
+        if self._streamed and self._stall is not None:
+            begins_now = exchange.paused or not exchange.first  # at the earliest
+            waits.append(((now if begins_now else exchange.since) + ns(self._stall) - now, "stall"))
+        if self._streamed and not exchange.first and policy.first_token is not None:
             waits.append((exchange.begun + ns(policy.first_token) - now, "first_token"))
         soonest, self._late = min(waits)
         return max(soonest, 0) / NS_PER_S
-
-    def _is_held(self) -> bool:
-        throttle = self._exchange.throttle
-        return throttle is not None and throttle.paused
 
     def error(self) -> ReplyTimeout:
         """What to raise when the time is over."""
         if self._late == "first_token":
             return ReplyTimeout(f"The service sent nothing within {self._policy.first_token:g} s.")
         if self._late == "stall":
-            after = f"The reply stopped after {self._exchange.stream.tokens:,} tokens"
-            return ReplyTimeout(f"{after}: nothing came for {self._stall:g} s.")
+            tokens = self._exchange.stream.tokens
+            after = "1 token" if tokens == 1 else f"{tokens:,} tokens"
+            return ReplyTimeout(f"The reply stopped after {after}: nothing came for {self._stall:g} s.")
         if self._left is None or self._left >= ns(self._policy.total):
             return ReplyTimeout(f"The reply was not complete within {self._policy.total:g} s.")
         whole = f"The reply was not complete within {self._left / NS_PER_S:g} s"

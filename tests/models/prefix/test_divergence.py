@@ -6,7 +6,7 @@ import json
 
 import pytest
 from bodies import assistant, body, offered, system, user
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hotloop.errors import ConfigError
@@ -37,6 +37,7 @@ def first_difference(one: bytes, other: bytes) -> int:
     return next((at for at, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
 
 
+@settings(deadline=None)
 @given(bodies, st.data())
 def test_a_changed_message_is_named_with_its_byte(request, data):
     number = data.draw(st.integers(0, len(request["messages"]) - 1))
@@ -53,6 +54,7 @@ def test_a_changed_message_is_named_with_its_byte(request, data):
     assert found.at == first_difference(before, after)
 
 
+@settings(deadline=None)
 @given(bodies, st.data())
 def test_a_changed_tool_is_named_with_its_byte(request, data):
     assume(request["tools"])
@@ -66,6 +68,7 @@ def test_a_changed_tool_is_named_with_its_byte(request, data):
     assert found.at == first_difference(before, after)
 
 
+@settings(deadline=None)
 @given(bodies, later)
 def test_a_prompt_that_goes_on_diverges_nowhere_and_neither_does_one_that_ends_sooner(request, message):
     longer = request | {"messages": [*request["messages"], message]}
@@ -73,12 +76,14 @@ def test_a_prompt_that_goes_on_diverges_nowhere_and_neither_does_one_that_ends_s
     assert divergence(written(longer), written(request)) is None
 
 
+@settings(deadline=None)
 @given(bodies)
 def test_how_a_body_is_written_makes_no_difference(request):
     turned = dict(reversed(request.items())) | {"messages": [dict(reversed(m.items())) for m in request["messages"]]}
     assert divergence(written(request), written(turned, indent=2, ensure_ascii=False)) is None
 
 
+@settings(deadline=None)
 @given(bodies, st.integers(0, 2000))
 def test_fronts_that_are_cut_off_anywhere_are_compared_as_far_as_they_go(request, length):
     whole = written(request)
@@ -106,6 +111,9 @@ def instructed(text: str) -> bytes:
         ("trace req-1f00ab23cd", "trace req-77c1d0ee42", "id"),
         ("uses <Shop object at 0x7f12ab30>", "uses <Shop object at 0x7f12cd98>", "address"),
         ("tags: {'red', 'blue', 'green'}", "tags: {'green', 'red', 'blue'}", "order"),
+        ("tags: {'red', 'blue'} of 10:01", "tags: {'blue', 'red'} of 10:02", "order"),
+        ("sorted by size, name, colour", "sorted by colour, size, name", "order"),
+        ("from English to French", "from French to English", "text"),
         ("call number 7", "call number 8", "counter"),
         ("one  space", "one space", "whitespace"),
         ("You serve Ann.", "You serve Bob.", "text"),

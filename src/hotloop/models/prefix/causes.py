@@ -53,7 +53,7 @@ def cause_of(before: str, after: str, at: int) -> Cause:
     """Why two texts differ from character `at` on, as far as that can be seen."""
     if before.split() == after.split():
         return "whitespace"
-    if _reordered(before, after):
+    if _reordered(before, after) or _reordered(_list_at(before, at), _list_at(after, at)):
         return "order"
     if _both(_CLOCK, before, after, at):
         return "clock"
@@ -82,6 +82,13 @@ def _is_id(before: str, after: str, at: int) -> bool:
     return all(len(word) >= _LEAST_ID and not word.isdecimal() for word in words) or all(
         len(word) > 2 * _LEAST_ID for word in words
     )
+
+
+def _list_at(text: str, at: int) -> str:
+    """What is in brackets around the character at `at`."""
+    start = max(text.rfind(mark, 0, at) for mark in "{[(")
+    ends = [end for mark in "}])" if (end := text.find(mark, at)) >= 0]
+    return text[start + 1 : min(ends)] if start >= 0 and ends else ""
 
 
 def _reordered(before: str, after: str) -> bool:

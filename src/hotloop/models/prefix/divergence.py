@@ -6,7 +6,7 @@ are no part of the prompt make no difference to a cache, so that a difference be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -62,29 +62,29 @@ def divergence(before: bytes, after: bytes) -> Divergence | None:
 
     Both are request bodies, or what they begin with. Raises ConfigError for what is no JSON object.
     """
-    if before == after:
-        return None
+    return None if before == after else next(divergences(before, after), None)
+
+
+def divergences(before: bytes, after: bytes) -> Iterator[Divergence]:
+    """All differences in the order in which prompts are read: the first one of each tool, message and option."""
     old, new = read_body(before), read_body(after)
     others = [name for name in dict.fromkeys([*new.options, *old.options]) if name != "model"]
-    return (
-        _in_options(old, new, ["model"])
-        or _in_tools(old, new)
-        or _in_messages(old, new)
-        or _in_options(old, new, [name for name in others if name not in _NO_PROMPT])
-        or _in_options(old, new, [name for name in others if name in _NO_PROMPT])
-    )
+    yield from _in_options(old, new, ["model"])
+    yield from _in_tools(old, new)
+    yield from _in_messages(old, new)
+    yield from _in_options(old, new, [name for name in others if name not in _NO_PROMPT])
+    yield from _in_options(old, new, [name for name in others if name in _NO_PROMPT])
 
 
-def _in_options(old: Body, new: Body, names: Sequence[str]) -> Divergence | None:
+def _in_options(old: Body, new: Body, names: Sequence[str]) -> Iterator[Divergence]:
     for name in names:
         if spot := between(old, old.options.get(name), new, new.options.get(name)):
             cause: Cause = "model" if name == "model" else "sampling" if name in _NO_PROMPT else "option"
             behind = [] if cause == "sampling" else [*new.tools, *new.messages]
-            return _found(old, new, spot, ("option", 0, name, ""), cause, 0, behind)
-    return None
+            yield _found(old, new, spot, ("option", 0, name, ""), cause, 0, behind)
 
 
-def _in_tools(old: Body, new: Body) -> Divergence | None:
+def _in_tools(old: Body, new: Body) -> Iterator[Divergence]:
     for number, (then, now) in enumerate(zip_longest(old.tools, new.tools)):
         if spot := between(old, then, new, now):
             cause, details = _tool_cause(old, then, new, now, spot)
@@ -92,19 +92,17 @@ def _in_tools(old: Body, new: Body) -> Divergence | None:
             rest = estimated_tokens(new.data[spot.at : now.end]) if now else 0
             behind = [*new.tools[number + 1 :], *new.messages]
             where: _Where = ("tool", number, _tool_name(new, now) if now else _tool_name(old, then), field)
-            return _found(old, new, spot, where, cause, rest, behind, details)
-    return None
+            yield _found(old, new, spot, where, cause, rest, behind, details)
 
 
-def _in_messages(old: Body, new: Body) -> Divergence | None:
+def _in_messages(old: Body, new: Body) -> Iterator[Divergence]:
     for number, (then, now) in enumerate(zip(old.messages, new.messages, strict=False)):
         if spot := between_messages(old, then, new, now):
             rest, behind = estimated_tokens(new.data[spot.at : now.end]), new.messages[number + 1 :]
             if _is_head(new, number):
                 behind = [*new.tools, *behind]  # most chat templates write them behind the instructions
             where: _Where = ("message", number, new.plain(now, "role"), ".".join(path_to(new.data, now, spot.at)))
-            return _found(old, new, spot, where, _message_cause(old, new, number, spot), rest, behind)
-    return None
+            yield _found(old, new, spot, where, _message_cause(old, new, number, spot), rest, behind)
 
 
 def _found(

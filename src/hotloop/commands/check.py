@@ -1,0 +1,116 @@
+"""`hotloop check`: is an agent ready to be launched, and do prompts use the service's cache?"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import msgspec
+from rich.markup import escape
+
+from hotloop.agent import Agent
+from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.launch import run_async
+from hotloop.commands.options import Json
+from hotloop.config.spec import agent_arguments, load_spec
+from hotloop.errors import ConfigError
+from hotloop.lab.checklist import Candidate, Finding, findings
+from hotloop.lab.prompting import first_prompt, fresh_prompts
+from hotloop.models.prefix.divergence import Divergence
+from hotloop.models.prefix.recorded import Comparison, Fault, compare, read_prompts
+from hotloop.visible import one_line
+
+_MARKS = {"ok": "[green]✓[/]", "hint": "[cyan]·[/]", "warning": "[yellow]![/]", "fault": "[red]✗[/]"}
+_WORTH = 128  # tokens that are read anew: what costs less is told, but not held against anybody
+
+_Group = tuple[bool, str, str, str, str]
+
+
+def check(config: Path | None = None, /, *, prompts: Path | None = None, as_json: Json = False) -> int:
+    """Check an agent before it is launched, or prompts that were recorded.
+
+    Example: hotloop check agent.yaml
+
+    Parameters
+    ----------
+    config
+        The agent's file. Its tools are imported and its servers asked what they have; the model is not asked.
+    prompts
+        A .jsonl file of request bodies, of any agent, or of a log's entries with bodies in them: says which prompts
+        read anew what the service had in its cache.
+    as_json
+        Print one object with all findings instead.
+    """
+    if (config is None) == (prompts is None):
+        raise ConfigError("Give the file of an agent, or --prompts with recorded prompts.")
+    if prompts is not None:
+        return _tell_prompts(prompts, compare(read_prompts(prompts)), as_json=as_json)
+    assert config is not None
+    return _tell_agent(config, _checked(config), as_json=as_json)
+
+
+def _checked(config: Path) -> list[Finding]:
+    with redirect_stdout(sys.stderr), messages().status("Loading the agent, here and in fresh processes"):
+        spec = load_spec(config)
+        arguments = agent_arguments(spec)
+        Agent(**arguments)  # says what is wrong with it in its own words
+        first = run_async(first_prompt(arguments))
+        fresh = fresh_prompts(config)
+    return findings(Candidate(spec, arguments, first.tools, first.body, fresh))
+
+
+def _tell_agent(config: Path, found: list[Finding], *, as_json: bool) -> int:
+    held = all(each.grade != "fault" for each in found)
+    if as_json:
+        write_json({"file": str(config), "held": held, "findings": found})
+        return 0 if held else 1
+    console = results()
+    for each in found:
+        console.print(f"{_MARKS[each.grade]} {escape(one_line(each.told))}", soft_wrap=True)
+        if each.advice:
+            console.print(f"  {escape(one_line(each.advice))}", soft_wrap=True, style="dim")
+    return 0 if held else 1
+
+
+def _tell_prompts(path: Path, compared: Comparison, *, as_json: bool) -> int:
+    groups = _grouped(compared.faults)
+    held = not any(_counts(faults) for faults in groups)
+    if as_json:
+        write_json(msgspec.to_builtins(compared) | {"file": str(path), "held": held})
+        return 0 if held else 1
+    console = results()
+    for faults in groups:
+        mark = _MARKS["fault" if _counts(faults) else "hint"]
+        console.print(f"{mark} {escape(one_line(_described(faults)))}", soft_wrap=True)
+    share = compared.again / compared.tokens if compared.tokens else 0.0
+    console.print(
+        f"{compared.prompts:,} prompts in {compared.conversations:,} conversations, about {compared.tokens:,} tokens; "
+        f"{compared.again:,} of them ({share:.0%}) were read anew although they had been sent before.",
+        soft_wrap=True,
+    )
+    return 0 if held else 1
+
+
+def _grouped(faults: list[Fault]) -> list[list[Fault]]:
+    """Faults of one kind at one place, the costliest kind first."""
+    groups: dict[_Group, list[Fault]] = {}
+    for fault in faults:
+        found = fault.found
+        groups.setdefault((fault.within, found.cause, found.kind, _place(found), found.field), []).append(fault)
+    return sorted(groups.values(), key=lambda group: -sum(each.found.again for each in group))
+
+
+def _place(found: Divergence) -> str:
+    return found.name if found.kind != "message" else "history" if found.number else "front"
+
+
+def _counts(faults: list[Fault]) -> bool:
+    return not faults[0].meant and any(each.found.again >= _WORTH for each in faults)
+
+
+def _described(faults: list[Fault]) -> str:
+    first = faults[0]
+    times = "once" if len(faults) == 1 else f"{len(faults):,} times"
+    where = "in one conversation" if first.within else "from one conversation to another"
+    return f"{times}, {where}; line {first.line} after line {first.after}: {first.found}"

@@ -1,0 +1,199 @@
+"""What to know of an agent before it is launched: a list of small checks, each of which says what it finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from hotloop.config.spec import AgentSpec
+from hotloop.lab.prompting import first_model
+from hotloop.models.model import Model
+from hotloop.models.prefix.divergence import divergences
+from hotloop.models.prefix.parts import read_body
+from hotloop.models.prefix.sizes import estimated_tokens, least_cached
+from hotloop.models.prefix.watch import instructions_of
+from hotloop.models.routing.router import Router
+from hotloop.tools.defining.tool import Tool
+from hotloop.visible import one_line
+
+Grade = Literal["ok", "hint", "warning", "fault"]
+
+_READING = frozenset(["browse", "check", "count", "describe", "fetch", "find", "get", "list", "look", "lookup"])
+_READING |= {"query", "read", "search", "show", "view"}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a check has found, and what to do about it.
+
+    A "fault" costs or breaks something for certain, a "warning" does when things go wrong, a "hint" may be meant.
+    """
+
+    check: str
+    grade: Grade
+    told: str
+    advice: str = ""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """An agent to be checked: its declaration, the arguments that it means, and its tools.
+
+    `body` is its first prompt, `fresh` are the same as fresh processes made it.
+    """
+
+    spec: AgentSpec
+    arguments: dict[str, Any]
+    tools: Sequence[Tool]
+    body: bytes
+    fresh: Sequence[bytes] = ()
+
+    @property
+    def models(self) -> list[Model]:
+        """All models that may be asked."""
+        first = self.arguments["model"]
+        return [*(first.models.values() if isinstance(first, Router) else [first]), *self.arguments.get("fallback", ())]
+
+
+Check = Callable[[Candidate], Iterator[Finding]]
+
+
+def findings(candidate: Candidate) -> list[Finding]:
+    """What all checks have found, in their order."""
+    return [found for check in CHECKS for found in check(candidate)]
+
+
+def stable_prompt(candidate: Candidate) -> Iterator[Finding]:
+    """Whether every process, on every day, makes the same prompt."""
+    found = (each for fresh in candidate.fresh for each in divergences(candidate.body, fresh) if each.costs)
+    changes = {(each.kind, each.cause): each for each in found}
+    for change in changes.values():
+        yield Finding("stable prompt", "fault", f"Two processes make two prompts. {change}")
+    if not changes:
+        processes = len(candidate.fresh)
+        yield Finding(
+            "stable prompt", "ok", f"The prompt is the same in {processes} fresh processes, whatever the time."
+        )
+
+
+def dated_prompt(candidate: Candidate) -> Iterator[Finding]:
+    """Whether today's date is in the prompt, which is not there by chance."""
+    today = datetime.now(UTC)
+    year, month, day = today.year, today.month, today.day
+    written = (f"{today:%Y-%m-%d}", f"{today:%Y/%m/%d}", f"{today:%B} {day}, {year}", f"{year}年{month}月{day}日")
+    text = candidate.body.decode(errors="replace")
+    for each in written:
+        if each in text:
+            yield Finding(
+                "dated prompt",
+                "warning",
+                f"The prompt has today's date in it ({each}), so that the service reads it anew every day.",
+                "Put the time at the end of the newest message, or have a tool tell it.",
+            )
+
+
+def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
+    """Whether what every prompt begins with is long enough for the service to keep."""
+    model = first_model(candidate.arguments["model"])
+    body = read_body(candidate.body)
+    instructions = instructions_of(candidate.body[body.messages[0].start : body.messages[-1].end])
+    size = sum(estimated_tokens(body.text(each)) for each in body.tools) + estimated_tokens(instructions)
+    least, dialect = least_cached(model.spoken), model.spoken
+    begins = f"Every prompt begins with about {size:,} tokens of tools and instructions"
+    if not candidate.arguments.get("prefix_cache", True):
+        yield Finding(
+            "cached prefix", "hint", "cache.prefix_cache is off.", "Switch it on, unless you measure without."
+        )
+    elif not dialect.caches:
+        advice = "If it is a server that you know, name it with inference.dialect."
+        yield Finding("cached prefix", "hint", f"{begins}; whether {model.where} caches them is not known.", advice)
+    elif size < least:
+        told = f"{begins}, and {dialect.name} services cache prompts of {least:,} or more: only long runs gain from it."
+        yield Finding("cached prefix", "hint", told)
+    else:
+        yield Finding("cached prefix", "ok", f"{begins}, which the service can cache.")
+
+
+def keys(candidate: Candidate) -> Iterator[Finding]:
+    """Whether every service that wants a key gets one."""
+    missing = [model for model in candidate.models if _lacks_key(model)]
+    for model in missing:
+        variable = model.spoken.key_variable
+        yield Finding("keys", "fault", f"There is no key for {model.where}.", f"Set {variable}, or inference.api_key.")
+    if not missing:
+        yield Finding("keys", "ok", "No service that is known to want a key lacks it.")
+
+
+def deadline(candidate: Candidate) -> Iterator[Finding]:
+    """Whether a run ends in time, whatever the service and the tools do."""
+    budget = candidate.spec.budget
+    advice = "Give budget.total and budget.answer_reserve: the run then answers from what it has before time is up."
+    if budget is None or budget.total is None:
+        yield Finding("deadline", "warning", "Runs have no deadline.", advice)
+    elif not budget.answer_reserve:
+        told = (
+            f"budget.total ({budget.total:g} s) is only held against runs afterwards: without an answer_reserve it is"
+        )
+        yield Finding("deadline", "warning", f"{told} no deadline.", advice)
+    else:
+        yield Finding("deadline", "ok", f"Runs end after {budget.total:g} s at the latest.")
+
+
+def fallback(candidate: Candidate) -> Iterator[Finding]:
+    """Whether somebody else is asked when the service is down."""
+    if len({(model.where, model.name) for model in candidate.models}) > 1:
+        yield Finding("fallback", "ok", "When a model fails, another one is asked.")
+    else:
+        advice = "Name another model in inference.fallback."
+        yield Finding("fallback", "hint", "When the service is down, every run fails.", advice)
+
+
+def tool_times(candidate: Candidate) -> Iterator[Finding]:
+    """Whether every tool ends, and before the run has to."""
+    usual, budget = candidate.spec.tools.timeout, candidate.spec.budget
+    total = budget.total if budget is not None and budget.total is not None else None
+    times = {tool.name: usual if tool.timeout is None else tool.timeout for tool in candidate.tools}
+    late = [name for name, seconds in times.items() if total is not None and seconds >= total]
+    if late:
+        told = f"{_names(late)} may take as long as a whole run ({total:g} s), or longer, before a timeout ends it."
+        yield Finding("tool times", "hint", told, "Give a shorter timeout, at the tool or as tools.timeout.")
+    elif times:
+        yield Finding("tool times", "ok", f"Every tool has a timeout, the longest of {max(times.values()):g} s.")
+
+
+def tool_names(candidate: Candidate) -> Iterator[Finding]:
+    """Whether tools that seem only to read are declared so."""
+    seem = [tool.name for tool in candidate.tools if not tool.read_only and _first_word(tool.name) in _READING]
+    if seem:
+        told = f"By its name, nothing is changed by {_names(seem)}, but no declaration says so."
+        advice = "With read_only=True a tool begins early, and its results can be kept."
+        yield Finding("tool names", "hint", told, advice)
+
+
+CHECKS: tuple[Check, ...] = (
+    stable_prompt,
+    dated_prompt,
+    cached_prefix,
+    keys,
+    deadline,
+    fallback,
+    tool_times,
+    tool_names,
+)
+
+
+def _lacks_key(model: Model) -> bool:
+    named = any(name.lower() == "authorization" for name in model.headers or {})
+    return bool(model.spoken.key_variable) and not model.key and not named
+
+
+def _first_word(name: str) -> str:
+    found = _WORD.search(name)
+    return found[0].lower() if found else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(one_line, names))

@@ -1,0 +1,176 @@
+"""Prompts that were recorded, of whatever agent: which of them read anew what the service had just read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hotloop.errors import ConfigError
+from hotloop.models.prefix.causes import Cause
+from hotloop.models.prefix.divergence import HEAD_ROLES, Divergence, divergence
+from hotloop.models.prefix.parts import common, read_body
+from hotloop.models.prefix.sizes import estimated_tokens
+
+_WRAPPERS = ("body", "request", "request_body", "data", "input", "params", "kwargs")
+_NAMES = ("session_id", "conversation_id", "thread_id", "session", "conversation")
+_DEEPEST = 4  # wrappers around a body
+_NEWEST = 8  # conversations with which the beginning of a new one is compared
+_SURE = 1 << 40  # more than messages that happen to be the same have bytes
+_REMEMBERED = 1000  # conversations that may go on
+_BY_DESIGN: tuple[Cause, ...] = ("text", "counter", "tool", "tool set", "model", "option")
+
+_Fields = dict[str, msgspec.Raw]
+
+
+class Prompt(NamedTuple):
+    """A request body, the number of its line, and the name of its conversation, "" if the line does not tell."""
+
+    line: int
+    body: bytes
+    conversation: str
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """The prompt in `line` diverges from the one in line `after`; `within` one conversation or from another's."""
+
+    line: int
+    after: int
+    within: bool
+    found: Divergence
+
+    @property
+    def meant(self) -> bool:
+        """Whether it may be by design: two conversations may be those of two agents."""
+        return not self.within and self.found.cause in _BY_DESIGN
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What was compared: tokens are estimates, `again` those that were read anew because of the faults."""
+
+    prompts: int
+    conversations: int
+    tokens: int
+    again: int
+    faults: list[Fault]
+
+
+class _Talk(NamedTuple):
+    """A conversation as far as it was read: its newest prompt, and the messages in that after the instructions."""
+
+    newest: Prompt
+    said: list[bytes]
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """The bodies in a file with one JSON object a line: a body, or a log's entry around one.
+
+    Raises ConfigError, with the line, for a file or a line without any.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not prompts:
+        raise ConfigError(f"{path} has no prompts.")
+    return prompts
+
+
+def compare(prompts: Sequence[Prompt]) -> Comparison:
+    """Hold every prompt against the one before it in its conversation, or a new one's beginning against others'.
+
+    A conversation without a name is known by the messages that its prompts share.
+    """
+    talks: list[_Talk] = []  # the newest first
+    conversations = 0
+    faults = []
+    for prompt in prompts:
+        said = _said(prompt.body)
+        before = max(talks, key=lambda talk: _kinship(talk, prompt, said), default=None)
+        within = before is not None and _kinship(before, prompt, said) > 0
+        if before is not None and within:
+            talks.remove(before)
+        else:
+            before = _nearest(talks, prompt)
+        conversations += not within
+        if before is not None and (fault := _fault(before.newest, prompt, within=within)):
+            faults.append(fault)
+        talks.insert(0, _Talk(prompt, said))
+        del talks[_REMEMBERED:]
+    tokens = sum(estimated_tokens(each.body) for each in prompts)
+    return Comparison(len(prompts), conversations, tokens, sum(each.found.again for each in faults), faults)
+
+
+def _prompt(path: Path, number: int, line: bytes) -> Prompt:
+    try:
+        fields = msgspec.json.decode(line, type=_Fields)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}, line {number}: it is no JSON object ({error}).") from None
+    chain = list(_unwrapped(msgspec.Raw(line), fields))
+    if chain and "messages" in chain[-1][1]:
+        named = (_text(each[1], name) for each in reversed(chain) for name in _NAMES)
+        return Prompt(number, bytes(chain[-1][0]), next(filter(None, named), ""))
+    raise ConfigError(f"{path}, line {number}: there is no request with messages in it, also not as its body.")
+
+
+def _unwrapped(raw: msgspec.Raw, fields: _Fields) -> Iterator[tuple[msgspec.Raw, _Fields]]:
+    """An entry, and what is wrapped in it, down to the body."""
+    yield raw, fields
+    for _ in range(_DEEPEST):
+        if "messages" in fields:
+            return
+        raw, fields = next(filter(None, (_inside(fields, name) for name in _WRAPPERS)), (raw, {}))
+        yield raw, fields
+
+
+def _inside(fields: _Fields, name: str) -> tuple[msgspec.Raw, _Fields] | None:
+    raw = fields.get(name)
+    if raw is None:
+        return None
+    text = _text(fields, name)
+    try:
+        inner = msgspec.Raw(text.encode()) if text else raw
+        return inner, msgspec.json.decode(inner, type=_Fields)
+    except msgspec.DecodeError:
+        return None
+
+
+def _text(fields: _Fields, name: str) -> str:
+    try:
+        return msgspec.json.decode(fields[name], type=str)
+    except (KeyError, msgspec.DecodeError):
+        return ""
+
+
+def _said(body: bytes) -> list[bytes]:
+    """The messages after the instructions."""
+    read = read_body(body)
+    return [read.text(each) for each in read.messages if read.plain(each, "role") not in HEAD_ROLES]
+
+
+def _kinship(talk: _Talk, prompt: Prompt, said: list[bytes]) -> int:
+    """How much speaks for a prompt being one of this conversation; 0 is nothing."""
+    if talk.newest.conversation or prompt.conversation:
+        return talk.newest.conversation == prompt.conversation
+    if len(said) < 2:
+        return 0  # a new conversation
+    if said[: len(talk.said)] == talk.said:
+        return _SURE + len(talk.said)
+    shared = sum(len(each) for each in talk.said if each in said)
+    return shared if 2 * shared >= sum(map(len, talk.said)) else 0
+
+
+def _nearest(talks: Sequence[_Talk], prompt: Prompt) -> _Talk | None:
+    return max(talks[:_NEWEST], key=lambda talk: common(talk.newest.body, prompt.body), default=None)
+
+
+def _fault(before: Prompt, prompt: Prompt, *, within: bool) -> Fault | None:
+    found = divergence(before.body, prompt.body)
+    if found is None or not found.costs:
+        return None
+    if not within and found.kind == "message" and found.name not in HEAD_ROLES:
+        return None  # another conversation says something else
+    return Fault(prompt.line, before.line, within, found)

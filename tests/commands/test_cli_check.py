@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CLOCK = '''
+from datetime import date
+from hotloop import tool
+
+TAGS = {"red", "green", "blue", "white", "black"}
+
+@tool(timeout=1.0)
+def get_order(order_id: str) -> str:
+    """Find an order."""
+    return "x"
+
+@tool(description=f"Lists orders by tag, one of {TAGS}.", timeout=1.0, read_only=True)
+def orders_by_tag(tag: str) -> str:
+    return "x"
+
+@tool(description=f"Refund an order. Today is {date.today()}. " + "These are the rules. " * 50)
+def refund(order_id: str) -> str:
+    return "x"
+
+@tool(description="Waits.", timeout=90.0)
+def wait(order_id: str) -> str:
+    return "x"
+'''
+
+
+@pytest.fixture
+def agent(agent_file, monkeypatch):
+    """Write an agent's file, without any key in the environment; `extra` is more YAML."""
+    for variable in ("GROQ_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def write(extra: str = "", url: str = "http://127.0.0.1:9/v1", inference: str = ", dialect: vllm"):
+        return agent_file(url, extra, inference)
+
+    return write
+
+
+def graded(ended) -> dict[str, str]:
+    return {found["check"]: found["grade"] for found in json.loads(ended.out)["findings"]}
+
+
+SOUND = """
+budget: {total: 60s, answer_reserve: 2s}
+"""
+
+
+def test_a_sound_agent(hotloop, agent):
+    fallback = ", dialect: vllm, fallback: [{endpoint: 'http://127.0.0.1:8/v1', model: other}]"
+    ended = hotloop("check", agent(SOUND, inference=fallback))
+    assert (ended.code, ended.err) == (0, "")
+    assert "✓ The prompt is the same in 4 fresh processes, whatever the time.\n" in ended.out
+    assert {line[0] for line in ended.out.splitlines()} == {"✓"}
+
+
+def test_an_agent_that_is_not(hotloop, agent, tmp_path, monkeypatch):
+    (tmp_path / "cli_clock_tools.py").write_text(CLOCK, encoding="utf-8")
+    path = agent("", "https://api.groq.com/openai/v1", "")
+    tools = ", ".join(f"cli_clock_tools:{name}" for name in ("get_order", "orders_by_tag", "refund", "wait"))
+    path.write_text(path.read_text().replace('"cli_order_tools:order_status"', tools) + "budget: {total: 40s}\n")
+    ended = hotloop("check", path, "--json")
+    told = json.loads(ended.out)
+    faults = [found for found in told["findings"] if found["grade"] == "fault"]
+    assert (ended.code, told["held"]) == (1, False)
+    assert [found["check"] for found in faults] == ["stable prompt", "stable prompt", "keys"]
+    assert "tools[1].function.description (orders_by_tag)" in faults[0]["told"]
+    assert "It is the same in another order" in faults[0]["told"]
+    assert "tools[2].function.description (refund)" in faults[1]["told"]
+    assert "It looks like a clock" in faults[1]["told"]
+    assert faults[2]["advice"] == "Set GROQ_API_KEY, or inference.api_key."
+    grades = graded(ended)
+    assert grades["dated prompt"] == grades["deadline"] == "warning"
+    assert grades["tool times"] == grades["tool names"] == grades["fallback"] == "hint"
+    monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
+    shown = hotloop("check", path).out
+    assert "✗ There is no key for api.groq.com.\n  Set GROQ_API_KEY" in shown
+    assert "· wait may take as long as a whole run (40 s)" in shown
+    assert "nothing is changed by get_order, but" in shown
+
+
+@pytest.mark.parametrize(
+    ("extra", "inference", "check", "grade"),
+    [
+        ("", ", dialect: vllm", "deadline", "warning"),
+        ("budget: {total: 60s}", ", dialect: vllm", "deadline", "warning"),
+        (SOUND, ", dialect: vllm", "deadline", "ok"),
+        ("", ", dialect: vllm", "cached prefix", "ok"),
+        ("", ", dialect: openai, api_key: k", "cached prefix", "hint"),
+        ("", "", "cached prefix", "hint"),
+        ("cache: {prefix_cache: false}", ", dialect: llamacpp", "cached prefix", "hint"),
+        ("", ", dialect: openai", "keys", "fault"),
+        ("", ", dialect: openai, api_key: k", "keys", "ok"),
+        ("", ", dialect: openai, headers: {Authorization: Bearer k}", "keys", "ok"),
+    ],
+)
+def test_single_checks(hotloop, agent, monkeypatch, extra, inference, check, grade):
+    monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
+    assert graded(hotloop("check", agent(extra, inference=inference), "--json"))[check] == grade
+
+
+def test_an_agent_that_cannot_be_made_elsewhere(hotloop, agent, tmp_path):
+    path = agent(SOUND)
+    (tmp_path / "cli_order_tools.py").write_text("raise RuntimeError('only once')\n")
+    ended = hotloop("check", path)
+    assert ended.code == 2
+    assert "only once" in ended.err
+
+
+def test_what_it_prints_while_it_is_imported_is_no_finding(hotloop, agent, tmp_path):
+    path = agent(SOUND)
+    module = tmp_path / "cli_order_tools.py"
+    module.write_text("print('imported')\n" + module.read_text(encoding="utf-8"), encoding="utf-8")
+    ended = hotloop("check", path, "--json")
+    assert json.loads(ended.out)["held"]
+    assert "imported" in ended.err
+
+
+def log(tmp_path, *instructions: str):
+    path = tmp_path / "log.jsonl"
+    asked = [{"role": "user", "content": "Hi"}]
+    bodies = [{"model": "m", "messages": [{"role": "system", "content": each}, *asked]} for each in instructions]
+    path.write_text("\n".join(map(json.dumps, bodies)))
+    return path
+
+
+LONG = "You are a helpful assistant of a shop. " * 20
+
+
+def test_recorded_prompts(hotloop, tmp_path):
+    ended = hotloop("check", "--prompts", log(tmp_path, *(f"It is 10:0{minute}. {LONG}" for minute in range(3))))
+    assert (ended.code, ended.err) == (1, "")
+    first, last = ended.out.splitlines()
+    assert first.startswith("✗ 2 times, from one conversation to another; line 2 after line 1: The prompts diverge at")
+    assert last.startswith("3 prompts in 3 conversations, about ")
+
+
+def test_recorded_prompts_that_use_the_cache(hotloop, tmp_path):
+    ended = hotloop("check", "--prompts", log(tmp_path, LONG, LONG), "--json")
+    told = json.loads(ended.out)
+    assert (ended.code, told["held"], told["faults"], told["prompts"]) == (0, True, [], 2)
+
+
+def test_recorded_prompts_that_may_be_meant(hotloop, tmp_path):
+    ended = hotloop("check", "--prompts", log(tmp_path, f"Be brief. {LONG}", f"Write SQL. {LONG}"))
+    assert ended.code == 0
+    assert ended.out.startswith("· once, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Give the file of an agent, or --prompts"),
+        (["agent.yaml", "--prompts", "x.jsonl"], "Give the file of an agent, or --prompts"),
+        (["nowhere.yaml"], "nowhere.yaml"),
+        (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory."),
+    ],
+)
+def test_what_cannot_be_done(hotloop, arguments, sentence):
+    ended = hotloop("check", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert sentence in ended.err

@@ -23,6 +23,7 @@ _HEADER = "%llguidance {}\n"
 _COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 _MOST_CALLS = 8
 _MOST_ITEMS = 16
+_MOST_KEYS = 12
 _LONGEST_FREE = 64
 _LONGEST = 256
 _INTEGER = 10**18
@@ -32,6 +33,8 @@ _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SINGLES = ("items", "additionalProperties")
 _JOINED = frozenset(["allOf", "anyOf", "oneOf", "$ref"])  # keys whose schemas are about the same value
 _NOTES = frozenset(["title", "description", "default", "examples", "$defs", "definitions"])
+_PLACE = "#/$defs/said-"
+_ANY, _SCALAR = "any", "scalar"
 
 
 def calls(functions: Sequence[Function], said: Sequence[str] = ()) -> str:
@@ -88,7 +91,22 @@ def _answer_rule(functions: Sequence[Function], ends: Sequence[int]) -> str:
 
 
 def _json_rule(schema: Schema, said: Sequence[str]) -> str:
-    return json.dumps({"x-guidance": _COMPACT} | _bounded(schema, said), ensure_ascii=False)
+    made = {"x-guidance": _COMPACT} | _bounded(schema, said)
+    if said and _PLACE in json.dumps(made):
+        made["$defs"] = made.get("$defs", {}) | _open_values(said)
+    return json.dumps(made, ensure_ascii=False)
+
+
+def _open_values(said: Sequence[str]) -> Schema:
+    """What stands for values that a schema leaves open: of limited depth and length, out of what was said."""
+    scalar = [_bounded({"type": kind}, said) for kind in ("string", "number", "boolean", "null")]
+    array, mapping = ({"type": kind} for kind in ("array", "object"))
+    anything = [*scalar, _bounded(array, said), _bounded(mapping, said)]
+    return {f"said-{_SCALAR}": {"anyOf": scalar}, f"said-{_ANY}": {"anyOf": anything}}
+
+
+def _defined(name: str) -> Schema:
+    return {"$ref": _PLACE + name}
 
 
 def _bounded(schema: Any, said: Sequence[str], whole: bool = True) -> Any:
@@ -104,10 +122,14 @@ def _bounded(schema: Any, said: Sequence[str], whole: bool = True) -> Any:
         return made
     kinds = made["type"] if isinstance(made.get("type"), list) else [made.get("type")]
     whole = whole and not _JOINED & made.keys()
+    if whole and said and made.keys() <= _NOTES:
+        return made | _defined(_ANY)
     if whole and said and "string" in kinds and not {"pattern", "format"} & made.keys():
         return _said_string(made, kinds, said)
-    if whole and "object" in kinds and "properties" in made:
-        made.setdefault("additionalProperties", False)
+    if whole and "object" in kinds:
+        made |= _keys(made, said)
+    if whole and said and "array" in kinds and not {"items", "prefixItems"} & made.keys():
+        made["items"] = _defined(_SCALAR)
     return _limits(made, kinds, said) | made
 
 
@@ -125,6 +147,19 @@ def _with_bounded_parts(schema: Schema, said: Sequence[str], whole: bool) -> Sch
             value = _bounded(value, said)
         made[key] = value
     return made
+
+
+def _keys(schema: Schema, said: Sequence[str]) -> Schema:
+    """The keys of an object: those that are named, and where any may be, words that were said."""
+    if "properties" in schema and ("additionalProperties" not in schema or not said):
+        return {"additionalProperties": schema.get("additionalProperties", False)}
+    others = schema.get("additionalProperties", True)
+    if not said or others is False or {"patternProperties", "propertyNames"} & schema.keys():
+        return {}
+    words = [each for each in said if " " not in each][:_MOST_KEYS]
+    value = _defined(_SCALAR) if others is True or not others else others
+    named = dict.fromkeys([*schema.get("required", ()), *words], value) | schema.get("properties", {})
+    return {"properties": named, "additionalProperties": False}
 
 
 def _limits(schema: Schema, kinds: Sequence[str | None], said: Sequence[str]) -> Schema:

@@ -81,6 +81,11 @@ def test_a_run_with_a_round_of_tools():
     ]
 
 
+def test_what_came_from_the_cache_is_told_where_the_service_tells_it():
+    usage = {"prompt_tokens": 291, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 232}}
+    assert lines([say("It is.", usage=usage)])[0].endswith(" output_tokens=2 cached_tokens=232")
+
+
 def test_what_is_unknown_or_buffered_is_said_to_be():
     body = b'data: {"choices":[{"index":0,"delta":{"content":"Yes"},"finish_reason":"stop"}]}\n\n'
     assert lines([raw(body)])[0].endswith("input_tokens=unknown ttft=20ms tpot=unknown output_tokens=unknown")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hotloop import Agent, Budget, HotloopError, Trace, tool
 from hotloop.testing import ScriptedModel, call, raw, run_virtual
-from hotloop.trace.ledger import Ledger, Stage, TurnFacts
-from hotloop.trace.text import budget_table, timeline
+from hotloop.trace.ledger import Ledger, Stage, TurnFacts, Usage
+from hotloop.trace.text import budget_table, cache_line, timeline
 from hotloop.units import NS_PER_MS
 
 START = 7_000_000_000
@@ -174,6 +174,24 @@ def test_what_hotloop_took_itself_is_what_no_other_stage_did():
     )
     last = timeline(trace).split("\n")[-1]
     assert last.split() == ["hotloop", "itself", "10", "ms"]
+
+
+# Beside the timeline
+
+
+def test_cached_tokens_of_each_turn_that_has_some_to_tell():
+    trace = trace_of(("prefill", 0, 50, 0, 0, ""), ("prefill", 50, 90, 1, 0, ""), ("prefill", 90, 99, 2, 0, ""), end=99)
+    assert cache_line(trace) == ""
+    for facts, cached in zip(trace.turns, (0, 1232, None), strict=True):
+        facts.usage = Usage(input_tokens=1291, cached_tokens=cached)
+    assert cache_line(trace) == "cached tokens: 0 of 1,291 in turn 0, 1,232 of 1,291 in turn 1"
+    assert cache_line(trace) in str(trace)
+
+
+def test_what_is_wrong_with_the_prompts_is_told():
+    trace = trace_of(("prefill", 0, 50, 0, 0, ""), end=50)
+    trace.facts["prefix"] = "The prompts diverge\x1b at byte 7."
+    assert "prefix: The prompts diverge\\u001b at byte 7.\n" in str(trace)
 
 
 # The budget

@@ -43,9 +43,10 @@ def _reply_line(facts: TurnFacts) -> str:
     tpot = "buffered" if facts.buffered else _ms_or_unknown(facts.tpot)
     counted = {"input_tokens": facts.usage.input_tokens, "output_tokens": facts.usage.output_tokens}
     tokens = {name: "unknown" if count is None else count for name, count in counted.items()}
+    cached = "" if facts.usage.cached_tokens is None else f" cached_tokens={facts.usage.cached_tokens}"
     return (
         f"turn={facts.turn} input_tokens={tokens['input_tokens']} ttft={_ms_or_unknown(facts.ttft)} "
-        f"tpot={tpot} output_tokens={tokens['output_tokens']}"
+        f"tpot={tpot} output_tokens={tokens['output_tokens']}{cached}"
     )
 
 

@@ -51,7 +51,7 @@ def timeline(trace: Trace, width: int = 88) -> str:
 
 def notes(trace: Trace) -> list[str]:
     """What there is to say beside the timeline, a line each."""
-    return [line for line in (*attempt_lines(trace), tools_line(trace)) if line]
+    return [line for line in (*attempt_lines(trace), tools_line(trace), cache_line(trace), _prefix_line(trace)) if line]
 
 
 def attempt_lines(trace: Trace) -> list[str]:
@@ -87,6 +87,18 @@ def tools_line(trace: Trace) -> str:
     ]
     told = [text for holds, text in parts if holds]
     return f"tools: {', '.join(told)}" if told else ""
+
+
+def cache_line(trace: Trace) -> str:
+    """How much of each prompt the service had in its cache, as far as it tells; "" if it does not."""
+    counts = ((facts.turn, facts.usage.cached_tokens, facts.usage.input_tokens) for facts in trace.turns)
+    told = [f"{cached:,} of {whole:,} in turn {turn}" for turn, cached, whole in counts if None not in (cached, whole)]
+    return f"cached tokens: {', '.join(told)}" if told else ""
+
+
+def _prefix_line(trace: Trace) -> str:
+    found = trace.facts.get("prefix")
+    return f"prefix: {one_line(found)}" if found else ""
 
 
 def _waited_for(trace: Trace) -> str:

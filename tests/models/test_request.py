@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,39 @@ def test_the_prefix_cache():
     assert key == json.loads(body("openai", messages=MESSAGES + b"," + MESSAGES))["prompt_cache_key"]
     assert key != json.loads(body("openai", offered=TOOLS[:1]))["prompt_cache_key"]
     assert "prompt_cache_key" not in json.loads(body("openai", prefix_cache=False))
+
+
+STICKY = {
+    "openai": lambda request: request.get("prompt_cache_key"),
+    "sglang": lambda request: request.get("session_id"),
+    "dynamo": lambda request: request.get("nvext", {}).get("session_control", {}).get("session_id"),
+}
+
+
+def key_of(dialect, session, offered=TOOLS, **options):
+    template = RequestTemplate("m", DIALECTS[dialect], offered, **options)
+    return STICKY[dialect](json.loads(template.body(MESSAGES, session=session)))
+
+
+@pytest.mark.parametrize("dialect", STICKY)
+def test_a_session_keeps_its_key_and_nobody_learns_whose_it_is(dialect):
+    key = key_of(dialect, "ann@example.com")
+    assert re.fullmatch("[0-9a-f]{32}", key)  # OpenAI takes 64 characters
+    assert key == key_of(dialect, "ann@example.com")
+    others = [key_of(dialect, "bob@example.com"), key_of(dialect, "ann@example.com", TOOLS[:1]), key_of(dialect, "")]
+    assert key not in others
+    assert key_of(dialect, "ann@example.com", prefix_cache=False) is None
+    assert key_of(dialect, "\ud800")
+
+
+def test_without_a_session_only_openai_gets_a_key():
+    assert [dialect for dialect in STICKY if key_of(dialect, "")] == ["openai"]
+
+
+@pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - set(STICKY)))
+def test_services_that_know_no_key_get_none(dialect):
+    template = RequestTemplate("m", DIALECTS[dialect], TOOLS)
+    assert template.body(MESSAGES, session="s") == template.body(MESSAGES)
 
 
 @given(st.text(), st.text())

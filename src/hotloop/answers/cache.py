@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from hotloop.answers.details import Details, details
+from hotloop.answers.essence import Essence, essence
 from hotloop.answers.fitness import unfit
 from hotloop.answers.wording import wording
 from hotloop.errors import ConfigError
@@ -77,7 +77,7 @@ class _Group(NamedTuple):
     maker: str
     whose: str
     clock: Clock
-    details: Details
+    essence: Essence
 
 
 class AnswerCache:
@@ -97,7 +97,7 @@ class AnswerCache:
         size: int = 1000,
         scope: Literal["user", "global"] = "user",
         embed: Embed | Literal["local"] | None = None,
-        likeness: float = 0.95,
+        likeness: float = 0.9,
     ) -> None:
         _require(0 < ttl < float("inf"), "ttl", ttl, "seconds, more than 0")
         _require(size >= 1, "size", size, "a number from 1 on")
@@ -178,7 +178,7 @@ class AnswerCache:
             return kept
 
     def _most_alike(self, group: _Group, vector: Any) -> tuple[_Kept | None, float]:
-        """What is kept for the question most like this one, among those with the same details."""
+        """What is kept for the question most like this one, among those of the same essence."""
         with self._lock:
             candidates = dict(self._groups.get(group, {}))
         if not candidates or vector is None:
@@ -215,7 +215,7 @@ class AnswerCache:
 
 
 def _group(key: Key, question: str) -> _Group:
-    return _Group(key.maker, key.whose, key.clock, details(question))
+    return _Group(key.maker, key.whose, key.clock, essence(question))
 
 
 def _local() -> Embed:

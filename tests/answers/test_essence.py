@@ -1,13 +1,17 @@
+import itertools
+
 import pytest
-from questions import GROUPS
+from questions import DEVELOPMENT, TEST
 
-from hotloop.answers.details import details
+from hotloop.answers.essence import essence
 
+GROUPS = (*DEVELOPMENT, *TEST)
 DIFFERENT = [
     ("Where is order 20250101?", "Where is order 20250102?"),
     ("Where is order AB-12?", "Where is order AB-21?"),
     ("Convert 5 EUR.", "Convert 5.0 EUR."),
     ("Convert 3 to 5.", "Convert 5 to 3."),
+    ("Is 3 in 5?", "Is 5 in 3?"),
     ("Is it 20%?", "Is it 20?"),
     ("Give me three ideas.", "Give me four ideas."),
     ("Write to ann@example.com.", "Write to bob@example.com."),
@@ -21,8 +25,12 @@ DIFFERENT = [
     ("Turn on the alarm.", "Turn off the alarm."),
     ("Is it enabled?", "Is it disabled?"),
     ("Fly from Rome.", "Fly to Rome."),
+    ("Do I have a visa?", "Do I need a visa?"),
+    ("What is my name?", "What is your name?"),
     ("Does Alice report to Bob?", "Does Bob report to Alice?"),
+    ("Convert a list to a dict.", "Convert a dict to a list."),
     ("Who is the CEO?", "Who is the CFO?"),
+    ("Is it in the US?", "Is it for us?"),
     ("What is C++?", "What is C?"),
     ("订单 1 在哪里？", "订单 2 在哪里？"),
     ("给我三个建议。", "给我五个建议。"),
@@ -32,41 +40,57 @@ DIFFERENT = [
     ("今天几点开门？", "明天几点开门？"),
     ("怎么导入数据？", "怎么导出数据？"),
     ("怎么用 CSV？", "怎么用 PDF？"),
+    ("从北京到南京要多久？", "从南京到北京要多久？"),
     ("错误 1 是什么？", "What is error 1?"),
 ]
 SAME = [
     ("Where is order 20250101?", "order 20250101, where is it"),
     ("How do I turn on the alarm?", "How can I enable the alarm?"),
-    ("Is phone support included?", "Do you include phone support?"),
+    ("In May, who signed up?", "Who signed up in May?"),
     ("Who's the CEO of Acme?", "Tell me who the CEO of Acme is."),
+    ("What does it cost?", "How much is it?"),
     ("I cannot log in.", "I can't log in."),
+    ("What is a mutex?", "Explain to me what a mutex is."),
     ("能不能取消？", "可不可以取消？"),
-    ("是否支持退货？", "有没有退货？"),
-    ("查一下订单 1", "请查询订单 1"),
+    ("密码怎么重置？", "如何重置密码？"),
+    ("月票多少钱？", "请问月票什么价"),
 ]
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_details_that_differ(one, other):
-    assert details(one) != details(other)
+def test_what_means_another_thing(one, other):
+    assert essence(one) != essence(other)
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_details_that_are_the_same(one, other):
-    assert details(one) == details(other)
+def test_what_means_the_same(one, other):
+    assert essence(one) == essence(other)
+
+
+def test_no_near_miss_is_taken_for_the_question():
+    taken = [
+        (one, other)
+        for group in GROUPS
+        for one, other in itertools.product((group.question, *group.same), group.other)
+        if essence(one) == essence(other)
+    ]
+    assert taken == []
+
+
+def test_most_ways_to_ask_the_same_are_seen_as_such():
+    pairs = [(group.question, same) for group in TEST for same in group.same]
+    assert sum(essence(one) == essence(other) for one, other in pairs) / len(pairs) > 0.75
 
 
 def test_any_other_number_is_seen():
-    questions = [text for group in GROUPS for text in (group.question, *group.same)]
-    for question in questions:
+    for question in (text for group in GROUPS for text in (group.question, *group.same)):
         for place, digit in enumerate(question):
             if digit.isascii() and digit.isdigit():
                 other = question[:place] + str((int(digit) + 1) % 10) + question[place + 1 :]
-                assert details(question) != details(other), other
-        assert details(question) != details(f"{question} 7")
+                assert essence(question) != essence(other), other
+        assert essence(question) != essence(f"{question} 7")
 
 
-def test_most_ways_to_ask_the_same_have_the_same_details():
-    pairs = [(group.question, same) for group in GROUPS for same in group.same]
-    alike = sum(details(one) == details(other) for one, other in pairs)
-    assert alike / len(pairs) > 0.9
+@pytest.mark.parametrize("question", ["", "?", "a" * 300, "@" * 300, "-_/" * 100, '"' * 300, "是" * 300])
+def test_any_question_has_an_essence(question):
+    assert essence(question) == essence(question)

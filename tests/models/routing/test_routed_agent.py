@@ -1,0 +1,109 @@
+"""Routers where they are used: as the model of an agent, over models that answer on the virtual clock."""
+
+import msgspec
+import pytest
+
+from hotloop import Agent, Cascade, Model, Router, Rule, tool
+from hotloop.events import ReplyFinished, Reset, RunFinished, TextDelta
+from hotloop.lab.evaluation import Case, contestants, evaluate, score
+from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
+
+
+class Order(msgspec.Struct):
+    id: int
+    status: str
+
+
+@tool(read_only=True)
+def order_status(order_id: int) -> str:
+    """Status of an order."""
+    return "shipped"
+
+
+def routed(fast, strong, **options):
+    """An agent over these two sets of replies, and the two models."""
+    models = [ScriptedModel(fast, ttft=0.02), ScriptedModel(strong, ttft=0.2)]
+    cascade = options.pop("cascade", Cascade())
+    agent_options = {name: options.pop(name) for name in ("output", "tools") if name in options}
+    named = {
+        name: Model(name=name, endpoint=model, price_in=price, price_out=price)
+        for name, model, price in zip(("fast", "strong"), models, (1.0, 10.0), strict=True)
+    }
+    router = Router(models=named, default="fast", cascade=cascade, **options)
+    return Agent(model=router, **agent_options), models
+
+
+def scored(text, logprob):
+    choice = {"index": 0, "delta": {"content": text}, "logprobs": {"content": [{"token": text, "logprob": logprob}]}}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    frames = [b"data: " + msgspec.json.encode(each) + b"\n\n" for each in ({"choices": [choice]}, end)]
+    return raw(*frames, b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(("logprob", "answer", "ms"), [(-0.1, "quick", 20.0), (-3.0, "sure", 220.0)])
+def test_doubt_is_read_from_the_service(logprob, answer, ms):
+    agent, (fast, strong) = routed([scored("quick", logprob)], ["sure"], cascade=Cascade(confidence=0.5))
+    result = run_virtual(agent.run("q"))
+    assert (result.output, result.trace.end_to_end_ms) == (answer, ms)
+    assert fast.requests[0]["logprobs"] is True
+    assert all("logprobs" not in request for request in strong.requests)
+
+
+def test_what_was_shown_is_taken_back():
+    agent, _ = routed(["I cannot say."], ["42"])
+
+    async def main():
+        return [event async for event in agent.stream("q")]
+
+    *told, last = run_virtual(main())
+    assert [each for each in told if isinstance(each, TextDelta)][-1] == TextDelta("42")
+    assert told.index(Reset("it refused to use its tools")) == len(told) - 3
+    assert [type(each) for each in told].count(ReplyFinished) == 1
+    assert isinstance(last, RunFinished)
+
+
+def test_an_answer_of_the_wrong_form_escalates():
+    agent, (_, strong) = routed(['{"id": "seven"}'], ['{"id": 7, "status": "shipped"}'], output=Order)
+    result = run_virtual(agent.run("order 7"))
+    assert result.output == Order(7, "shipped")
+    assert [each.outcome for each in result.trace.facts["routes"][0].tried] == ["rejected", "ok"]
+    assert len(strong.requests[0]["messages"]) == 2  # asked as the first one was, not about its mistake
+
+
+def test_calls_that_do_not_fit_escalate():
+    agent, (fast, strong) = routed(
+        [call("order_status", order_id="seven")], [call("order_status", order_id=7), "shipped"], tools=[order_status]
+    )
+    result = run_virtual(agent.run("order 7"))
+    assert result.output == "shipped"
+    assert (len(fast.requests), len(strong.requests)) == (1, 2)
+    assert [facts.route for facts in result.trace.facts["routes"]] == ["fast", "strong"]
+
+
+def test_each_route_is_measured_alone_and_all_together():
+    fast = ScriptedModel(
+        lambda request: say("" if "hard" in str(request["messages"]) else "yes", usage=USAGE), ttft=0.02
+    )
+    strong = ScriptedModel(lambda request: say("yes", usage=USAGE), ttft=0.2)
+    models = {
+        "fast": Model(name="f", endpoint=fast, price_in=1.0, price_out=1.0),
+        "strong": Model(name="s", endpoint=strong, price_in=10.0, price_out=10.0),
+    }
+    router = Router(models=models, default="fast", rules=[Rule("strong", pattern="law")], cascade=Cascade())
+    cases = [Case(prompt, equals="yes") for prompt in ("easy", "hard", "law")]
+
+    async def main():
+        scores = {}
+        for route, agent, price in contestants({"model": router}):
+            outcomes = await evaluate(agent, cases, route=route, price=price)
+            found = score(outcomes)
+            scores[route] = (found.right, found.p50_ms, round(1e6 * found.cost), [each.answered for each in outcomes])
+        return scores
+
+    assert run_virtual(main()) == {
+        "fast": (2, 20.0, 330, ["fast"] * 3),
+        "strong": (3, 200.0, 3300, ["strong"] * 3),
+        "router": (3, 200.0, 110 + (110 + 1100) + 1100, ["fast", "strong", "strong"]),
+    }

@@ -4,9 +4,9 @@
     python benchmarks/soak.py --runs 2000     fewer
 
 Every run has a second. It has to end in the right answer or in a typed error by then: exactly on the virtual clock,
-within a tenth of a second on sockets, not counting the time in which a busy machine keeps the event loop from running.
+within a tenth of a second on sockets, not counting the time in which a busy machine keeps the process from running.
 At the end no task and no socket may be left, and memory may not have grown from the second quarter of the runs to the
-last. Takes four minutes. Exit code 0: all of it holds. 1: something does not.
+last. Takes two minutes. Exit code 0: all of it holds. 1: something does not.
 """
 
 from __future__ import annotations
@@ -71,28 +71,39 @@ ENOUGH = 2_000  # runs before memory tells anything
 
 @dataclass
 class Pulse:
-    """How long an event loop was kept from running, in nanoseconds: in all, and the longest time at once."""
+    """How long the machine kept this process from running, in nanoseconds: in all, and the longest time at once.
+
+    What the process itself did meanwhile is not the machine's doing.
+    """
 
     lost: int = 0
     longest: int = 0
+    due: int = 0
+    cpu: int = 0
 
     async def beat(self) -> None:
         """Take it down, as long as nobody cancels it."""
         now = clock()
         while True:
-            due = now() + ns(BEAT)
+            self.due, self.cpu = now() + ns(BEAT), time.process_time_ns()
             await asyncio.sleep(BEAT)
-            gap = now() - due
-            if gap > ns(BEAT):
-                self.lost += gap
-                self.longest = max(self.longest, gap)
+            gap = self._gap(now())
+            self.lost, self.longest = self.lost + gap, max(self.longest, gap)
+
+    def lost_until(self, now: int) -> int:
+        """What was lost so far, also if it has not beaten since."""
+        return self.lost + self._gap(now)
+
+    def _gap(self, now: int) -> int:
+        late = now - self.due if self.due else 0
+        return max(0, late - (time.process_time_ns() - self.cpu)) if late > ns(BEAT) else 0
 
 
 @dataclass
 class Soak:
     """What came of all runs in one place: how they ended, when, and what they left behind.
 
-    `late` is how many ms after its deadline each run ended, `worst` the most of it that was not the event loop's loss.
+    `late` is how many ms after its deadline each run ended, `worst` the most of it without the time that was lost.
     """
 
     where: str
@@ -144,7 +155,8 @@ def reply(request: dict) -> object:
 
 def agent_of(endpoint: str | Transport) -> Agent:
     """Who runs."""
-    policy = Policy(hedge=True, stall=0.3, max_concurrent=WORKERS - 5, breaker=Breaker(cool=0.3))
+    breaker = Breaker(window=40, at_least=20, cool=0.3)  # wider than usual: a fifth is no reason to stop asking
+    policy = Policy(hedge=True, stall=0.3, max_concurrent=WORKERS - 5, breaker=breaker)
     budget = Budget(total=SECONDS, answer_reserve=SECONDS / 5)
     return Agent(model="simulated", endpoint=endpoint, tools=[where_is], budget=budget, policy=policy)
 
@@ -169,8 +181,9 @@ async def _work(
 
 
 async def _run(soak: Soak, agent: Agent) -> None:
-    now, lost = clock(), soak.pulse.lost
-    deadline = now() + ns(SECONDS)
+    now = clock()
+    started = now()
+    lost = soak.pulse.lost_until(started)
     try:
         result = await agent.run("Where is order 20250101?")
         end = "answer"
@@ -181,9 +194,10 @@ async def _run(soak: Soak, agent: Agent) -> None:
     except Exception as error:
         end = repr(error)
         soak.untyped.append(end)
-    late = now() - deadline
+    ended = now()
+    late = ended - started - ns(SECONDS)
     soak.late.append(late / NS_PER_MS)
-    soak.worst = max(soak.worst, (late - (soak.pulse.lost - lost)) / NS_PER_MS)
+    soak.worst = max(soak.worst, (late - (soak.pulse.lost_until(ended) - lost)) / NS_PER_MS)
     soak.ends[end] += 1
 
 
@@ -271,9 +285,7 @@ def lines(soaks: list[Soak]) -> list[Line]:
         Line("p99", [f"{soak.quantile(0.99):,.1f}" for soak in soaks]),
         Line("the last", [f"{soak.quantile(1.0):,.1f}" for soak in soaks]),
         Line("the last, without lost time", [f"{max(0.0, soak.worst):,.1f}" for soak in soaks]),
-        Line(
-            "event loop kept from running, at most (ms)", [f"{soak.pulse.longest / NS_PER_MS:,.1f}" for soak in soaks]
-        ),
+        Line("kept from running, at most (ms)", [f"{soak.pulse.longest / NS_PER_MS:,.1f}" for soak in soaks]),
         Line("tasks left", [str(soak.tasks) for soak in soaks]),
         Line("sockets left", [str(soak.sockets) for soak in soaks]),
         Line("MB after each quarter", [" ".join(f"{each:.1f}" for each in soak.memory) for soak in soaks]),

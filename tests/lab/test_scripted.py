@@ -7,8 +7,8 @@ from hotloop.errors import InvalidRequest, TransportError
 from hotloop.lab.script import ScriptExhausted, call, raw, say
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.lab.virtual import run_virtual
-from hotloop.models.wire.chatstream import ChatStream
-from hotloop.units import NS_PER_MS, clock
+from recorder import Recorder
+from recorder import exchange as send_to
 
 WORDS = " ".join(f"w{number}" for number in range(96))
 
@@ -17,44 +17,8 @@ def body(stream: bool = True, **fields) -> bytes:
     return msgspec.json.encode({"stream": stream, "messages": [{"role": "user", "content": "hello"}], **fields})
 
 
-class Recorder:
-    """A receiver that notes what came, and when, in ms from its making."""
-
-    def __init__(self, enough: int | None = None) -> None:
-        self.now = clock()
-        self.start = self.now()
-        self.enough = enough
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.times: list[float] = []
-        self.chunks: list[bytes] = []
-
-    def sent(self, connected, throttle) -> None:
-        assert not self.status
-
-    def head(self, status, headers) -> None:
-        self.status, self.headers = status, dict(headers)
-
-    def data(self, chunk) -> bool:
-        self.times.append((self.now() - self.start) / NS_PER_MS)
-        self.chunks.append(chunk)
-        return len(self.chunks) == self.enough
-
-    def parsed(self):
-        stream = ChatStream()
-        for chunk in self.chunks:
-            stream.feed(chunk)
-        stream.close()
-        return stream.reply()
-
-
 def exchange(model: ScriptedModel, request: bytes | None = None, enough: int | None = None) -> Recorder:
-    async def main():
-        recorder = Recorder(enough)
-        await model.send(request or body(), recorder)
-        return recorder
-
-    return run_virtual(main())
+    return send_to(model, request or body(), enough)
 
 
 def test_tokens_come_at_exact_times():

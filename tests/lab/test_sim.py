@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 from hotloop.errors import ConfigError, TruncatedReply
+from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.script import call, raw, say
 from hotloop.lab.sim import SimulatedService
 from hotloop.models.wire.chatstream import ChatStream
@@ -325,3 +326,67 @@ async def test_the_default_script_calls_what_is_offered(serve):
     _, client = await serve()
     tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
     assert (await client.ask(CHAT, request(tools=[tool]))).reply().calls[0].name == "now"
+
+
+async def test_a_profile_keeps_its_times_over_sockets(serve):
+    gpu = Profile(name="x", kind="gpu", base_ms=20.0, per_prompt_token_ms=0.0, tpot_ms=Curve(2.0, 0.1))
+    service, client = await serve([WORDS], profile=gpu)
+    response = await client.ask(CHAT, request())
+    assert response.times[0] >= 19.9
+    assert response.times[-1] >= 20 + 39 * 2.1 - 0.1
+    assert (service.profile, service.stats.tokens) == (gpu, 40)
+
+
+async def test_a_slot_is_free_again_when_its_client_leaves(serve):
+    one = Profile(name="x", kind="gpu", base_ms=1.0, per_prompt_token_ms=0.0, tpot_ms=Curve(60_000.0), slots=1)
+    service, client = await serve([WORDS], profile=one)
+    client.send(CHAT, request())
+    await client.reader.readuntil(b"w0")
+    await client.close()
+    other = await Client.connect(service)
+    other.send(CHAT, request())
+    await asyncio.wait_for(other.reader.readuntil(b"w0"), 5)
+    await other.close()
+    assert service.stats.abandoned >= 1
+
+
+async def test_lateness_is_counted(serve):
+    _, client = await serve([WORDS], ttft=0.001, tpot=0.001)
+    await client.ask(CHAT, request())
+    stats = (await client.ask("/stats", method="GET")).json()
+    assert 0 <= stats["late_p50_ms"] <= stats["late_p99_ms"] <= stats["late_ms"]
+
+
+async def test_limits_are_told_over_http(serve):
+    _, client = await serve(["one"], rpm=1)
+    assert (await client.ask(CHAT, request())).headers["x-ratelimit-remaining-requests"] == "0"
+    refused = await client.ask(CHAT, request())
+    assert (refused.status, refused.headers["retry-after"]) == (429, "60")
+    assert "Please try again in" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "complete"), [("cut", False), ("crlf", True), ("buffered", True), ("plain-json", True)]
+)
+async def test_faults_go_over_sockets(serve, fault, complete):
+    _, client = await serve([WORDS], tpot=0.001, faults=f"{fault}:100%")
+    response = await client.ask(CHAT, request())
+    assert response.complete is complete
+    if complete:
+        assert response.reply().text == WORDS
+    else:
+        assert response.body.endswith(b"\n\n")
+        assert b"[DONE]" not in response.body
+
+
+async def test_a_stalled_stream_stays_open_until_its_client_leaves(serve):
+    service, client = await serve([WORDS], tpot=0.001, faults="stall:100%")
+    client.send(CHAT, request())
+    await client.reader.readuntil(b"w19")
+    assert service.stats.open == 1
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(client.reader.readuntil(b"w20"), 0.05)
+    await client.close()
+    async with asyncio.timeout(5):
+        while service.stats.open:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)

@@ -10,46 +10,89 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
+from cyclopts.types import NonNegativeInt
 
 from hotloop.commands.console import messages
 from hotloop.commands.launch import TO_REPORT, run_async
-from hotloop.commands.options import Duration
+from hotloop.commands.options import Count, Duration, Flag, Json
+from hotloop.commands.simlist import show_list
 from hotloop.lab.auto import auto
-from hotloop.lab.emit import Stats
+from hotloop.lab.profiles import Profile
 from hotloop.lab.script import load_script
+from hotloop.lab.service.emit import Stats
 from hotloop.lab.sim import SimulatedService
 from hotloop.units import show_ms
 
+_TTFT, _TPOT = 0.05, 0.02  # seconds, of a service without a profile
+
 
 def sim(
+    profile: Annotated[str | None, Parameter(show_default=False)] = None,
+    /,
     *,
-    ttft: Duration = 0.05,
-    tpot: Duration = 0.02,
+    ttft: Annotated[Duration | None, Parameter(show_default=False)] = None,
+    tpot: Annotated[Duration | None, Parameter(show_default=False)] = None,
     port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 0,
     host: str = "127.0.0.1",
     script: Path | None = None,
+    seed: NonNegativeInt = 0,
+    faults: Annotated[str, Parameter(show_default=False)] = "",
+    rpm: Count | None = None,
+    tpm: Count | None = None,
+    list_: Annotated[Flag, Parameter(name="--list")] = False,
+    json: Json = False,
 ) -> int:
     """Serve a simulated, OpenAI-compatible model until Ctrl-C.
 
     It calls the tools that it is offered and restates their answers, or it says what a script tells it.
 
-    Example: hotloop sim --ttft 60ms --tpot 20ms --port 8000
+    Example: hotloop sim gpu-h100-llama8b --port 8000 --faults "429:2%,cut:1%,slow*20:3%"
 
     Parameters
     ----------
+    profile
+        What the service is like in time: a name of --list, or a YAML file. Without one, --ttft and --tpot tell.
     ttft
-        Time to the first token, like 60ms or 0.2s.
+        Time to the first token, like 60ms or 0.2s; 50ms if nothing else is said.
     tpot
-        Time between tokens.
+        Time between tokens; 20ms if nothing else is said.
     port
         0 takes a free one.
     host
         Address to listen on.
     script
         YAML or JSON file of replies: a list of texts, or of mappings with text, calls and usage.
+    seed
+        Decides all that is left to chance.
+    faults
+        What goes wrong, and in which share of the requests; --list has all of them.
+    rpm
+        Requests that are taken within a minute; those beyond get status 429.
+    tpm
+        Tokens within a minute.
+    list_
+        Show the profiles and faults that there are, and serve nothing.
+    json
+        With --list: print them as one JSON object.
     """
+    if list_:
+        show_list(json)
+        return 0
     replies = auto if script is None else load_script(script)
-    service = SimulatedService(replies, ttft=ttft, tpot=tpot, host=host, port=port)
+    if profile is None:
+        ttft, tpot = _TTFT if ttft is None else ttft, _TPOT if tpot is None else tpot
+    service = SimulatedService(
+        replies,
+        profile=profile,
+        ttft=ttft or 0.0,
+        tpot=tpot or 0.0,
+        seed=seed,
+        faults=faults,
+        rpm=rpm,
+        tpm=tpm,
+        host=host,
+        port=port,
+    )
     stats = run_async(_serve(service), TO_REPORT)
     messages().print(_served(stats))
     return 0
@@ -59,7 +102,7 @@ async def _serve(service: SimulatedService) -> Stats:
     async with service:
         gc.collect()
         gc.freeze()  # a collection that walks everything imported would hold the tokens up by 20 ms
-        _announce(service.url)
+        _announce(service.url, service.profile)
         await _stopped()
     return service.stats
 
@@ -74,8 +117,11 @@ async def _stopped() -> None:
         await asyncio.Event().wait()
 
 
-def _announce(url: str) -> None:
+def _announce(url: str, profile: Profile) -> None:
     print(url, flush=True)
+    if profile.source:
+        about = f"\n{profile.name}: {profile.source}. Confidence: {profile.confidence or 'not said'}."
+        messages().print(about, markup=False, soft_wrap=True)
     messages().print(_EXAMPLES.format(url=url), markup=False, soft_wrap=True)
 
 
@@ -91,5 +137,9 @@ A simulated model listens there; Ctrl-C stops it. Try, in another terminal:
 
 def _served(stats: Stats) -> str:
     lost = f" · {stats.abandoned:,} left by the client" if stats.abandoned else ""
-    late = f" · {stats.late_tokens:,} tokens late, by at most {show_ms(stats.late_ms)}" if stats.late_tokens else ""
-    return f"requests served: {stats.requests:,} · tokens: {stats.tokens:,}{lost}{late}"
+    served = f"requests served: {stats.requests:,} · tokens: {stats.tokens:,}{lost}"
+    if not stats.tokens:
+        return served
+    late = f" · {stats.late_tokens:,} tokens late" if stats.late_tokens else ""
+    p99, worst = show_ms(stats.late_p99_ms), show_ms(stats.late_ms)
+    return f"{served}{late}\nwrites behind time: p99 {p99}, at most {worst}"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from hotloop.config.nodes import Faults, entries, line_of, parse, readings, under
+from hotloop.config.nodes import Faults, entries, line_of, parse, read_text, readings, under
 from hotloop.errors import ConfigError
 from hotloop.lab.profiles import Profile, faults_of
 from hotloop.words import did_you_mean
@@ -18,6 +18,8 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(Profile)}
 
 def read_profile(path: Path) -> Profile:
     """The profile in a file; see `hotloop.lab.profiles.load_profile`."""
+    if not read_text(path).strip():
+        raise ConfigError(f"The profile {path} is empty; `hotloop sim --list --json` shows what is in one.")
     faults = Faults(path)
     lines: dict[str, int] = {}
     try:

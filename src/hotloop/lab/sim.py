@@ -10,12 +10,12 @@ import msgspec
 
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.lab.auto import auto
-from hotloop.lab.emit import Stats
 from hotloop.lab.httpd import Connection, Exchange
 from hotloop.lab.profiles import Profile
 from hotloop.lab.render import MODEL, error_body
 from hotloop.lab.script import Replies, per_conversation
-from hotloop.lab.simulation import Simulation, profile_of
+from hotloop.lab.service.emit import Stats
+from hotloop.lab.service.simulation import Simulation, profile_of
 
 _MODELS = {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "hotloop"}]}
 
@@ -29,7 +29,7 @@ class SimulatedService:
     to a reply; or left out: then offered tools are called with words of the user's message where these fit, else with
     plain values. A reply ends at the request's token cap, with the finish reason "length".
 
-    `faults` say what goes wrong how often ("429:2%,cut:1%,slow*20:3%", see `hotloop.lab.misbehaving`); at most `rpm`
+    `faults` say what goes wrong how often ("429:2%,cut:1%,slow*20:3%", see `hotloop.lab.service.misbehaving`); at most `rpm`
     requests and `tpm` tokens a minute are taken. What is left to chance goes by `seed`. Raises ConfigError for a
     profile or faults that there are not, and when the port is taken.
     """

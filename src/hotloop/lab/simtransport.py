@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hotloop.errors import TransportError
 from hotloop.lab.auto import auto
-from hotloop.lab.emit import Stats
 from hotloop.lab.profiles import Profile
 from hotloop.lab.script import Headers, Replies, per_conversation
-from hotloop.lab.simulation import Simulation, profile_of
+from hotloop.lab.service.emit import Stats
+from hotloop.lab.service.simulation import Simulation, profile_of
 from hotloop.models.transport import Receiver
 
 

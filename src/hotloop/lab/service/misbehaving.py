@@ -14,8 +14,8 @@ from hotloop.lab.engines.work import Work
 from hotloop.lab.oddities import calls, ends, framing
 from hotloop.lab.oddities.framing import Framing
 from hotloop.lab.oddities.talk import Oddity, pieces_of, talk_of
-from hotloop.lab.outgoing import JSON, Outgoing, error, refusal
 from hotloop.lab.script import Headers
+from hotloop.lab.service.outgoing import JSON, Outgoing, error, refusal
 from hotloop.words import listed
 
 Change = Callable[[Outgoing], Outgoing]

@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from hotloop.lab.engines.work import Work
-from hotloop.lab.outgoing import Outgoing
 from hotloop.lab.script import Headers
+from hotloop.lab.service.outgoing import Outgoing
 from hotloop.units import NS_PER_MS, clock
 
 _BIN = 10_000  # nanoseconds
@@ -89,11 +89,11 @@ class Meter:
     def _percentile(self, percent: int) -> float:
         """The upper end of the bin that has the nearest rank, but no more than the worst."""
         left = -(-sum(self._late) * percent // 100)
-        for place, writes in enumerate(self._late):
+        for place, writes in enumerate(self._late[:_BINS]):
             left -= writes
             if left <= 0:
                 return min((place + 1) * _BIN / NS_PER_MS, self._stats.late_ms)
-        return 0.0
+        return self._stats.late_ms
 
 
 class Emitter:

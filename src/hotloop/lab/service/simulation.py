@@ -8,18 +8,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hotloop.errors import ConfigError
-from hotloop.lab.emit import Emitter, Meter, Sink, Stats
 from hotloop.lab.engines.batching import Batching
 from hotloop.lab.engines.driver import Driver
 from hotloop.lab.engines.pipeline import Pipeline
 from hotloop.lab.engines.prefixcache import blocks_of
 from hotloop.lab.engines.work import Prompt, Work
-from hotloop.lab.misbehaving import Mix
-from hotloop.lab.outgoing import Outgoing, error, outgoing
 from hotloop.lab.profiles import Curve, Profile, load_profile
-from hotloop.lab.ratelimits import RateLimits
 from hotloop.lab.render import prompt_tokens
 from hotloop.lab.script import Answer, Request, as_reply, decode_request
+from hotloop.lab.service.emit import Emitter, Meter, Sink, Stats
+from hotloop.lab.service.misbehaving import Mix
+from hotloop.lab.service.outgoing import Outgoing, error, outgoing
+from hotloop.lab.service.ratelimits import RateLimits
 from hotloop.units import clock
 
 _BUSY = "All slots are taken and the queue is full. Try again later."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from hotloop.lab.outgoing import Outgoing, error
 from hotloop.lab.script import Headers
+from hotloop.lab.service.outgoing import Outgoing, error
 from hotloop.units import NS_PER_MS, NS_PER_S
 
 _MINUTE = 60 * NS_PER_S

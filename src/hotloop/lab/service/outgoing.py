@@ -10,8 +10,8 @@ import msgspec
 from hotloop.lab.engines.work import Prompt, Work
 from hotloop.lab.profiles import Profile
 from hotloop.lab.render import Rendered, Report, error_body, render
-from hotloop.lab.reporting import report_of, timing_headers
 from hotloop.lab.script import Headers, RawReply, Reply, Request, token_cap, turn, wants_usage
+from hotloop.lab.service.reporting import report_of, timing_headers
 
 Ending = Literal["end", "cut", "stall"]
 Make = Callable[[Work], bytes]

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hotloop import Agent, MCPServer, Result, Tool, tool
@@ -166,7 +167,8 @@ async def test_a_file_declares_servers(tmp_path):
     }
     (tmp_path / "agent.json").write_text(json.dumps(declared))
     arguments = agent_arguments(load_spec(tmp_path / "agent.json"))
-    async with Agent(**arguments | {"endpoint": calling("raw_pid")}) as agent:
+    arguments["model"] = msgspec.structs.replace(arguments["model"], endpoint=calling("raw_pid"))
+    async with Agent(**arguments) as agent:
         assert runs((await run(agent)).output)
         assert [each.name for each in agent.tools] == ["raw_pid"]
 

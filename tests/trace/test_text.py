@@ -188,10 +188,10 @@ def test_cached_tokens_of_each_turn_that_has_some_to_tell():
     assert cache_line(trace) in str(trace)
 
 
-def test_what_is_wrong_with_the_prompts_is_told():
+def test_warnings_are_told():
     trace = trace_of(("prefill", 0, 50, 0, 0, ""), end=50)
-    trace.facts["prefix"] = "The prompts diverge\x1b at byte 7."
-    assert "prefix: The prompts diverge\\u001b at byte 7.\n" in str(trace)
+    trace.facts["warnings"] = ["The prompts diverge\x1b at byte 7.", "None of it was cached."]
+    assert "\nwarning: The prompts diverge\\u001b at byte 7.\nwarning: None of it was cached.\n" in str(trace)
 
 
 # The budget

@@ -51,7 +51,8 @@ def timeline(trace: Trace, width: int = 88) -> str:
 
 def notes(trace: Trace) -> list[str]:
     """What there is to say beside the timeline, a line each."""
-    return [line for line in (*attempt_lines(trace), tools_line(trace), cache_line(trace), _prefix_line(trace)) if line]
+    lines = [*attempt_lines(trace), tools_line(trace), cache_line(trace), *warning_lines(trace)]
+    return [line for line in lines if line]
 
 
 def attempt_lines(trace: Trace) -> list[str]:
@@ -96,9 +97,9 @@ def cache_line(trace: Trace) -> str:
     return f"cached tokens: {', '.join(told)}" if told else ""
 
 
-def _prefix_line(trace: Trace) -> str:
-    found = trace.facts.get("prefix")
-    return f"prefix: {one_line(found)}" if found else ""
+def warning_lines(trace: Trace) -> list[str]:
+    """What was noticed that costs this run or others, a line each."""
+    return [f"warning: {one_line(told)}" for told in trace.facts.get("warnings", ())]
 
 
 def _waited_for(trace: Trace) -> str:

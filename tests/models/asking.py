@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ class Plan(NamedTuple):
 
 def says(words: str = "Hello", ttft: float = 100.0, tpot: float = 10.0, headers: dict[str, str] | None = None) -> Plan:
     """A reply of these words, each a token."""
-    frames = [text(word) for word in words.split(" ")] + [end("stop") + DONE]
+    frames = [*map(text, re.findall(r"\s*\S+", words)), end("stop") + DONE]
     named = tuple((name.encode(), value.encode()) for name, value in (headers or {}).items())
     return Plan(tuple((ttft + tpot * place, frame) for place, frame in enumerate(frames)), headers=named)
 
@@ -350,12 +351,13 @@ async def think(
     *,
     seconds: float | None = None,
     cancel_at: float | None = None,
+    cancel_turns: int = 0,
     ledger: Ledger | None = None,
     messages: bytes = PROMPT,
     reader: Emit = nobody,
     **more: Any,
 ) -> Asked:
-    """One thought, cancelled after so many milliseconds if that is given; held to what must be true of all."""
+    """One thought, cancelled after so many milliseconds (and turns) if these are given; held to what is true of all."""
     ledger, events = ledger or Ledger(clock(), "t"), []
 
     def emit(some: Sequence[Event], throttle: Throttle | None = None) -> None:
@@ -371,18 +373,27 @@ async def think(
         **more,
     )
     task = asyncio.create_task(thinker.think(ask))
-    if cancel_at is not None:
-        asyncio.get_running_loop().call_later(cancel_at / 1000, task.cancel)
+    timer = asyncio.get_running_loop().call_later((cancel_at or 1e12) / 1000, _cancel, task, cancel_turns)
     try:
         outcome: Any = await task
     except HotloopError as error:
         outcome = error
     except asyncio.CancelledError:
         outcome = asyncio.CancelledError
+    finally:
+        timer.cancel()
     ledger.close()
     asked = Asked(outcome, events, Trace(ledger))
     check(asked)
     return asked
+
+
+def _cancel(task: asyncio.Task[Any], turns: int) -> None:
+    """Cancel it after so many turns of the event loop."""
+    if turns:
+        asyncio.get_running_loop().call_soon(_cancel, task, turns - 1)
+    else:
+        task.cancel()
 
 
 async def run(agent: Agent, prompt: str = "go", **options: Any) -> Asked:

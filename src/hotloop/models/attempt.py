@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from hotloop.errors import ModelError
 from hotloop.limit import Limit
@@ -66,16 +68,16 @@ class Attempt:
         service, ledger = self._service, self._ask.ledger
         if not self._enters():
             await self._wait_for_place()
-        try:
-            if service.policy.hedge and (after := service.hedge_after(self._new_bytes)) is not None:
-                return await self._hedged(after)
+        if service.policy.hedge and (after := service.hedge_after(self._new_bytes, self.exchange.begun)) is not None:
+            reply = await self._hedged(after)
+        else:
             try:
-                return await self._send(self.exchange, self._why)
+                reply = await self._send(self.exchange)
             finally:
                 self.exchange.mark(ledger)
-        finally:
-            service.admission.leave()
-            ledger.sent = len(self._ask.messages)
+                service.admission.leave()
+        ledger.sent = len(self._ask.messages)
+        return reply
 
     def _enters(self) -> bool:
         """Whether it may go at once. Raises CircuitOpen."""
@@ -107,26 +109,23 @@ class Attempt:
             await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=ask.ledger.clock)
         except BaseException as error:
             service.give_up()
-            self._note(self.exchange, self._why, "failed", str(error))
+            self._note(self.exchange, self._why, *_outcome(error))
             raise
         finally:
             self.exchange.begun = ask.ledger.mark("queue", "a place at the service")
 
     async def _hedged(self, after: int) -> Reply:
-        begun = self.exchange.begun
+        """The reply to this request or to a second one; each of them gives back its place."""
         exchanges = [self.exchange]
         ledger, service = self._ask.ledger, self._service
 
-        async def begin(number: int, claim: Claim) -> Reply:
-            exchange = Exchange(self._ask, ledger.clock() if number else begun, self._parser(self._max_tokens), claim)
-            exchanges[number:] = [exchange]
-            try:
-                return await self._send(exchange, "hedge" if number else self._why)
-            finally:
-                if number:
-                    service.admission.leave()
+        def begin(number: int, claim: Claim) -> Coroutine[Any, Any, Reply]:
+            if number:
+                exchanges.append(Exchange(self._ask, ledger.clock(), self._parser(self._max_tokens)))
+            exchanges[number].claim = claim
+            return self._send(exchanges[number], number)
 
-        self._race = race = Race(begin)
+        self._race = race = Race(begin, service.admission.leave)
         try:
             return await race.run(after / NS_PER_S, lambda: service.may_hedge(self._tokens, ledger.clock()))
         finally:
@@ -134,32 +133,41 @@ class Attempt:
             ledger.mark_at("prefill", self.exchange.begun, "before its hedge")
             self.exchange.mark(ledger)
 
-    async def _send(self, exchange: Exchange, why: Why) -> Reply:
+    async def _send(self, exchange: Exchange, number: int = 0) -> Reply:
+        """The reply to the first request or to its hedge, by their `number`."""
         service, clock = self._service, self._ask.ledger.clock
+        why: Why = "hedge" if number else self._why
         left = self._ask.deadline.remaining_ns(exchange.begun)
         patience = Patience(exchange, service.policy, streamed=self._streamed, stall=service.stall(), left=left)
+        limit = Limit(patience.first(), asyncio.get_running_loop(), patience.look)
         try:
             try:
-                with Limit(patience.first(), asyncio.get_running_loop(), patience.look):
+                with limit:
                     await self._transport.send(self._body, exchange)
             except TimeoutError:
+                if not limit.expired:  # one of the transport's own
+                    raise
                 raise patience.error() from None
             reply = exchange.reply()
         except ModelError as error:
             service.failed(exchange, error, clock())
             self._note(exchange, why, "failed", str(error))
             raise
-        except BaseException:  # cancelled, or a bug
+        except BaseException as error:
             service.give_up()
-            if self._race is not None and self._race.winner is not None:
-                service.lost(exchange, self._new_bytes, clock())
-                self._note(exchange, why, "lost", "the other one was first")
+            if self._race is not None and self._race.winner not in (None, number):
+                self._lost(exchange, why)
             else:
-                self._note(exchange, why, "cancelled")
+                self._note(exchange, why, *_outcome(error))
             raise
         service.replied(exchange, self._new_bytes, clock())
         self._note(exchange, why, "ok")
         return reply
+
+    def _lost(self, exchange: Exchange, why: Why) -> None:
+        if why != "hedge":  # which has not waited long enough to tell anything
+            self._service.lost(exchange, self._new_bytes, self._ask.ledger.clock())
+        self._note(exchange, why, "lost", "the other one was first")
 
     def _note(self, exchange: Exchange, why: Why, outcome: str, reason: str = "") -> None:
         ledger, service = self._ask.ledger, self._service
@@ -176,3 +184,10 @@ class Attempt:
                 reason,
             )
         )
+
+
+def _outcome(error: BaseException) -> tuple[str, str]:
+    """What an attempt has come to, and the reason."""
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled", ""
+    return "failed", str(error) if isinstance(error, ModelError) else repr(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from hotloop.errors import MalformedReply
@@ -23,18 +24,18 @@ class Exchange:
 
     `begun` is when it was asked, `sent_at` when the request had gone, `first` and `last` when tokens came, `since` when
     the service was last waited for: then, or when our own reader, who had held it up, let it go on. `gap` is the
-    longest silence between two reads. `claim` is asked at the first token whether this reply is wanted. To the reader
-    it is the reply's `Throttle`.
+    longest silence between two reads. `claim`, if there is one, is asked before anything of this reply is told whether
+    it is wanted. To the reader it is the reply's `Throttle`.
     """
 
     __slots__ = (
-        "_claim",
         "_emit",
         "_error_body",
         "_last_events",
         "_listener",
         "_throttle",
         "begun",
+        "claim",
         "clock",
         "connected",
         "first",
@@ -49,7 +50,7 @@ class Exchange:
         "stream",
     )
 
-    def __init__(self, ask: Ask, begun: int, stream: ChatStream, claim: Callable[[], bool] | None = None) -> None:
+    def __init__(self, ask: Ask, begun: int, stream: ChatStream) -> None:
         self.stream = stream
         self.begun = begun
         self.status = 0
@@ -60,7 +61,7 @@ class Exchange:
         self.clock = ask.ledger.clock
         self._emit = ask.emit
         self._listener = ask.listener
-        self._claim = claim
+        self.claim: Callable[[], bool] | None = None
         self._error_body = bytearray()
         self._last_events: list[Event] = []
 
@@ -99,13 +100,16 @@ class Exchange:
         now = self.clock()
         if not self.first:
             self.first = now
-            if self._claim is not None and not self._claim():
+            if not self._is_wanted():
                 return False
         elif now - self.since > self.gap:
             self.gap = now - self.since
         self.last = self.since = now
         self.reads += 1
         return True
+
+    def _is_wanted(self) -> bool:
+        return self.claim is None or self.claim()
 
     def pause(self) -> None:
         """See `Throttle.pause`."""
@@ -127,6 +131,8 @@ class Exchange:
         events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
             self.first = self.last = self.clock()
+        if (events or self.stream.error is None) and not self._is_wanted():
+            raise asyncio.CancelledError  # as the task of this reply has been; it would hear of it a moment later
         if events:
             self._emit(events)
         if self.stream.error is not None and (how := self._fields().get("content-encoding", "identity")) != "identity":

@@ -60,14 +60,20 @@ class Service:
         stall = self.policy.stall
         return self.latencies.stall if isinstance(stall, str) else stall
 
-    def hedge_after(self, size: int) -> int | None:
+    def hedge_after(self, size: int, now: int) -> int | None:
         """When to send a second request, counted from the first; None: not at all."""
         self.latencies.asked()
-        return None if self.latencies.slow_now() else self.latencies.hedge_after(size)
+        return None if self._is_unwell(now) else self.latencies.hedge_after(size)
 
     def may_hedge(self, tokens: int, now: int) -> bool:
-        """Take a second request on, if that is allowed and there is room for it."""
-        return self.latencies.may_hedge() and self.admission.try_enter(tokens, now)
+        """Take a second request on, if that is allowed and there is room for it: it goes before nobody who waits."""
+        if self._is_unwell(now) or not self.latencies.may_hedge():
+            return False
+        return self.admission.try_enter(tokens, now, background=True)
+
+    def _is_unwell(self, now: int) -> bool:
+        """Whether it is slow as a whole, or was closed off and is at most being tried again."""
+        return self.latencies.slow_now() or (self._breaker is not None and bool(self._breaker.describe(now)))
 
     def replied(self, exchange: Exchange, size: int, now: int) -> None:
         """A reply was complete; `size` is how many bytes of its prompt were new."""

@@ -254,7 +254,6 @@ class OnCue:
         self._ended.set_result(None)
 
 
-@pytest.mark.xfail(strict=True, reason="a task that is cancelled before it began never comes to its `finally`")
 def test_a_second_request_that_is_not_needed_in_the_moment_it_begins_leaves_its_place() -> None:
     async def main() -> int:
         model = OnCue()

@@ -1,0 +1,302 @@
+"""A second request beside a slow one: when it is sent, what is told of the two, and what is left of them.
+
+The service has shown twenty first tokens, of which 95 % came within 120 ms; a reply then takes three words 10 ms apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+from asking import PROMPT, Asked, Plan, Wire, breaks, client, now_ms, refuses, says, think, virtually, writes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire_frames import DONE, calls, end, item, text
+
+from hotloop.errors import TransportError
+from hotloop.models.client import Client
+from hotloop.models.policy.policy import Breaker
+
+USUAL = [says("a b c")] * 18 + [says("a b c", ttft=120)] * 2
+FIRST, HEDGE = "first one here", "hedge is faster"
+CUT = TransportError("cut")
+BUSY = "failed: The service answered 503: busy."
+LOST = "lost: the other one was first"
+
+
+async def warmed(asking: Client, count: int = 20) -> None:
+    for _ in range(count):
+        assert (await think(asking)).story == "first ok"
+
+
+def hedged(*plans: Plan, inside: bool = False, options: dict[str, Any] | None = None, **policy: Any) -> Asked:
+    """What comes of these plans, for the first request and what follows it, at a service that is known."""
+    wire = Wire([*USUAL, *plans], inside=inside)
+    asking = client(wire, **{"hedge": True, "hedge_share": 0.2, "max_concurrent": 2} | policy)
+
+    async def main() -> Asked:
+        await warmed(asking)
+        found = await think(asking, **(options or {}))
+        assert asking.service.admission.inside == 0
+        return found
+
+    return virtually(main(), wire)
+
+
+def seen(found: Asked) -> list[str]:
+    """What its reader has before him at the end, and each time that something is taken back."""
+    shown = [""]
+    for _, event in found.events:
+        if type(event).__name__ == "Reset":
+            shown.append("")
+        shown[-1] += getattr(event, "text", "")
+    return shown
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("plans", "attempts", "shown"),
+    [
+        ([says(FIRST, 119)], ["first m 0-149 ok"], [FIRST]),
+        ([says(FIRST, 119, 500)], ["first m 0-1619 ok"], [FIRST]),  # only before the first token
+        ([says(FIRST, 2000), says(HEDGE)], [f"first m 0-220 {LOST}", "hedge m 120-250 ok"], [HEDGE]),
+        ([says(FIRST, 190), says(HEDGE)], [f"hedge m 120-190 {LOST}", "first m 0-220 ok"], [FIRST]),
+        ([says(FIRST, 2000), refuses()], [f"hedge m 120-120 {BUSY}", "first m 0-2030 ok"], [FIRST]),
+        ([says(FIRST, 300), refuses(at=150)], [f"hedge m 120-270 {BUSY}", "first m 0-330 ok"], [FIRST]),
+        ([says(FIRST, 200), refuses(at=150)], [f"hedge m 120-200 {LOST}", "first m 0-230 ok"], [FIRST]),
+        ([refuses(at=150), says(HEDGE)], [f"first m 0-150 {BUSY}", "hedge m 120-250 ok"], [HEDGE]),
+        ([breaks(CUT, 150), says(HEDGE, 900)], ["first m 0-150 failed: cut", "hedge m 120-1050 ok"], [HEDGE]),
+        (
+            [refuses(at=150), breaks(CUT, 50), says(FIRST)],
+            [f"first m 0-150 {BUSY}", "hedge m 120-170 failed: cut", "retry m 370-500 ok"],
+            [FIRST],
+        ),
+        (
+            [says(FIRST, 2000), breaks(CUT, 115, says(HEDGE)), says(FIRST)],
+            [f"first m 0-220 {LOST}", "hedge m 120-235 failed: cut", "retry m 435-565 ok"],
+            ["hedge is", FIRST],
+        ),
+        (
+            [breaks(CUT, 205, says(FIRST, 190)), says(HEDGE), says(FIRST)],
+            [f"hedge m 120-190 {LOST}", "first m 0-205 failed: cut", "retry m 405-535 ok"],
+            ["first one", FIRST],
+        ),
+        ([refuses(at=90), says(FIRST)], [f"first m 0-90 {BUSY}", "retry m 290-420 ok"], [FIRST]),
+    ],
+)
+def test_which_reply_counts(plans: list[Plan], attempts: list[str], shown: list[str], inside: bool) -> None:
+    found = hedged(*plans, inside=inside)
+    assert (found.attempts, seen(found)) == (attempts, shown)
+    assert found.outcome.text == shown[-1]
+    assert found.kinds.count("ReplyFinished") == 1
+
+
+def test_the_time_before_a_hedge_that_wins_is_the_services() -> None:
+    found = hedged(says(FIRST, 2000), says(HEDGE))
+    assert found.stages == ["prefill 120 before its hedge", "prefill 100", "decode 30"]
+    assert found.trace.turns[0].ttft == 100_000_000
+    found = hedged(says(FIRST, 190), says(HEDGE))
+    assert found.stages == ["prefill 190", "decode 30"]
+
+
+def test_it_is_sent_once_enough_like_requests_have_shown_their_times() -> None:
+    wire = Wire([*USUAL[1:], says(FIRST, 300), says(FIRST, 300), says(FIRST, 300), says(HEDGE)])
+    asking = client(wire, hedge=True, hedge_share=0.2)
+    other = PROMPT[:-2] + b" now, but not as before" * 10 + b'"}'
+
+    async def main() -> list[Asked]:
+        await warmed(asking, 19)
+        return [await think(asking), await think(asking, messages=other), await think(asking)]
+
+    nineteen, unlike, like = virtually(main(), wire)
+    assert (nineteen.story, unlike.story, like.story) == ("first ok", "first ok", "first lost, hedge ok")
+
+
+def test_it_takes_a_place_or_is_not_sent() -> None:
+    assert hedged(says(FIRST, 300), says(HEDGE), max_concurrent=1).attempts == ["first m 0-330 ok"]
+
+    wire = Wire([*USUAL, says(FIRST, 2000), says(HEDGE, tpot=500)])
+    asking = client(wire, hedge=True, max_concurrent=2)
+
+    async def main() -> list[int]:
+        await warmed(asking)
+        task = asyncio.create_task(think(asking))
+        inside = []
+        for pause in 0.1, 0.1, 0.1:  # before it is sent, while both wait, and when it has won
+            await asyncio.sleep(pause)
+            inside.append(asking.service.admission.inside)
+        await task
+        return [*inside, asking.service.admission.inside]
+
+    assert virtually(main(), wire) == [1, 2, 1, 0]
+
+
+def test_the_loser_is_gone_in_the_moment_in_which_the_other_one_begins() -> None:
+    wire = Wire([*USUAL, says(FIRST, 2000), says(HEDGE, tpot=500), says(FIRST, 190, tpot=500), says(HEDGE)])
+    asking = client(wire, hedge=True, hedge_share=0.2)
+
+    async def main() -> list[float]:
+        await warmed(asking)
+        begun = now_ms()
+        await think(asking)
+        again = now_ms()
+        await think(asking)
+        return [wire.closed[-4] - begun, wire.closed[-2] - again]
+
+    assert virtually(main(), wire) == [220, 190]
+
+
+def test_at_most_its_share_of_requests_is_sent_twice() -> None:
+    """Of a thousand requests forty are slow, and a second one would help each."""
+    wire = Wire(lambda place, _: says(FIRST, 1000 if place % 25 == 24 else 100 + place % 10))
+    asking = client(wire, hedge=True, hedge_share=0.02)
+
+    async def main() -> list[str]:
+        return [(await think(asking)).story for _ in range(1000)]
+
+    stories = virtually(main(), wire)
+    assert 15 <= len(wire.times) - 1000 <= 20
+    assert stories.count("first lost, hedge ok") == len(wire.times) - 1000
+
+
+def test_it_is_off_while_the_service_as_a_whole_is_slow() -> None:
+    wire = Wire(lambda place, _: says(FIRST, 500 if 100 <= place < 200 else 100 + place % 20))
+    asking = client(wire, hedge=True)
+
+    async def main() -> list[int]:
+        requests = []
+        for _ in range(3):
+            for _ in range(100):
+                await think(asking)
+            requests.append(len(wire.times))
+        return requests
+
+    before, slow, _ = virtually(main(), wire)
+    assert slow - before <= 105
+
+
+def test_while_a_service_that_failed_is_tried_again_it_is_not_sent() -> None:
+    wire = Wire([*USUAL, *[refuses()] * 20, *[says(FIRST, 300)] * 3, says(HEDGE)])
+    asking = client(wire, hedge=True, hedge_share=0.2, retries=0, breaker=Breaker(window=40, cool=5.0, probes=2))
+
+    async def main() -> list[str]:
+        await warmed(asking)
+        for _ in range(21):
+            told = await think(asking)
+        assert told.story == "first failed" and "left alone" in str(told.outcome)
+        await asyncio.sleep(5)
+        return [(await think(asking)).story for _ in range(3)]
+
+    assert virtually(main(), wire) == ["first ok", "first ok", "first lost, hedge ok"]
+
+
+def test_a_second_request_that_was_late_tells_nothing_of_the_services_times() -> None:
+    """What came to nothing after a moment would make the service look fast, and every request slow."""
+    wire = Wire(itertools.chain(USUAL, itertools.cycle([says(FIRST, 121), says(HEDGE)])))
+    asking = client(wire, hedge=True, hedge_share=1.0)
+
+    async def main() -> list[str]:
+        await warmed(asking)
+        return [(await think(asking)).story for _ in range(100)]
+
+    stories = virtually(main(), wire)
+    assert stories[0] == "hedge lost, first ok"
+    assert set(stories[32:]) == {"first ok"}
+
+
+WHOLE = b'{"choices":[{"message":{"content":"%b"},"finish_reason":"stop"}],"usage":{"completion_tokens":3}}'
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    "body",
+    [WHOLE % b"whole", end("stop") + DONE, text("whole") + end("stop") + DONE, text("whole") + end("stop")],
+    ids=["one body", "empty", "one read", "without a mark of its end"],
+)
+def test_replies_that_come_in_the_same_instant_are_told_once(body: bytes, inside: bool) -> None:
+    found = hedged(writes(body, ttft=200), writes(body, ttft=80), inside=inside)
+    assert found.kinds in (["TextDelta", "ReplyFinished"], ["ReplyFinished"])
+    assert sorted(each.outcome for each in found.trace.attempts) == ["lost", "ok"]
+
+
+def test_an_error_in_a_whole_reply_is_no_part_of_the_others() -> None:
+    broken = b'{"choices":[{"message":{"content":"whole"}}],"error":{"message":"no","code":503}}'
+    found = hedged(writes(broken, ttft=150), says(HEDGE), says(HEDGE))
+    assert seen(found)[-1] == HEDGE
+    assert found.story in ("first failed, hedge lost, retry ok", "hedge lost, first failed, retry ok")
+
+
+def test_a_bug_is_not_hidden_by_the_other_request() -> None:
+    with pytest.raises(RuntimeError, match="a bug"):
+        hedged(breaks(RuntimeError("a bug"), 150), says(HEDGE))
+
+
+def test_calls_that_begin_early_are_those_of_the_winner() -> None:
+    called = [calls(item("{}", name, id=name, index=0)) for name in ("f", "g")]
+    heard = []
+
+    class Listener:
+        def heard(self, found) -> None:
+            heard.extend(call.name for call in found.sealed)
+
+        async def discard(self) -> None:
+            heard.append("discarded")
+
+    first, second = (writes(call, end(), DONE, ttft=ttft) for call, ttft in zip(called, (200, 80), strict=True))
+    found = hedged(first, second, options={"listener": Listener()})
+    assert len(set(heard)) <= 1
+    assert {call.name for call in found.outcome.calls} >= set(heard)
+
+
+# Cancelled at any moment
+
+ENDS = {"ok", "failed", "lost", "cancelled"}
+
+
+@given(
+    st.sampled_from([0, 1, 99, 119, 120, 121, 150, 190, 219, 220, 221, 240, 250]) | st.integers(0, 260),
+    st.integers(0, 6),
+    st.sampled_from(
+        [
+            [says(FIRST, 2000), says(HEDGE)],
+            [says(FIRST, 190), says(HEDGE)],
+            [says(FIRST, 220), says(HEDGE)],
+            [refuses(at=150), breaks(CUT, 30), says(FIRST)],
+            [says(FIRST, 120, 40), says(HEDGE)],
+            [writes(WHOLE % b"a", ttft=220), writes(WHOLE % b"b", ttft=100)],
+        ]
+    ),
+    st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_run_that_is_cancelled_leaves_nothing(moment: float, turns: int, plans: list[Plan], inside: bool) -> None:
+    """Whatever the moment, and however many turns of the event loop after it."""
+    wire = Wire(plans, inside=inside)
+    asking = client(wire, hedge=True, hedge_share=0.2, max_concurrent=2, backoff=0.05)
+
+    async def main() -> Asked:
+        for ttft in [100_000_000] * 18 + [120_000_000] * 2:
+            asking.service.latencies.first_token(ttft, len(asking.request.body(PROMPT)))
+            asking.service.latencies.asked()
+        found = await think(asking, cancel_at=moment, cancel_turns=turns)
+        assert (asking.service.admission.inside, wire.open) == (0, 0)
+        return found
+
+    found = virtually(main(), wire)
+    outcomes = [each.outcome for each in found.trace.attempts]
+    if found.outcome is asyncio.CancelledError:
+        assert "ReplyFinished" not in found.kinds or "ok" in outcomes
+        assert outcomes.count("lost") + outcomes.count("ok") <= 2 and set(outcomes) <= ENDS
+    else:
+        assert outcomes.count("ok") == 1
+        assert found.outcome.text == seen(found)[-1]
+
+
+def test_the_winner_of_a_cancelled_run_was_not_lost() -> None:
+    found = hedged(says(FIRST, 2000), says(HEDGE), options={"cancel_at": 235})
+    assert found.attempts == [f"first m 0-220 {LOST}", "hedge m 120-235 cancelled"]
+    assert found.stages == ["prefill 120 before its hedge", "prefill 100", "decode 15"]
+    found = hedged(says(FIRST, 2000), says(HEDGE), options={"cancel_at": 150})
+    assert sorted(found.attempts) == ["first m 0-150 cancelled", "hedge m 120-150 cancelled"]

@@ -191,7 +191,7 @@ def test_text_that_is_the_answer_will_do_where_a_call_was_asked_for() -> None:
 def test_words_around_the_answer_save_a_turn(text: str) -> None:
     result, _ = asked([text])
     assert (result.output, counts(result)) == (VALUE, (0, 0, 1))
-    assert str(result.trace).count("output: 1 turns saved") == 1
+    assert str(result.trace).count("output: turns saved 1") == 1
 
 
 def test_calls_beside_the_answer_are_run_and_the_answer_stands() -> None:
@@ -250,7 +250,7 @@ def test_a_wrong_text_is_asked_for_once_more_with_the_reason(dialect: str, wrong
     assert told["role"] == "user" and reason in told["content"]
     assert model.requests[1]["tool_choice"] == ("none" if dialect == "openai" else FORCED)
     assert [attempt.why for attempt in result.trace._ledger.attempts] == ["first", "repair"]
-    assert "output: 1 parse failures, 1 repairs" in str(result.trace)
+    assert "output: parse failures 1, repairs 1\n" in str(result.trace)
     assert result.trace.to_dict()["output"] == {"parse_failures": 1, "repairs": 1, "turns_saved": 0}
 
 

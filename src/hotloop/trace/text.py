@@ -46,12 +46,12 @@ def timeline(trace: Trace, width: int = 88) -> str:
         bar = _bar(start, length, total, bar_width)
         lines.append(f"{margin:<7} {_fit(label, name_width)} {bar} {show_ms(length):>12}".rstrip())
     lines.append(_remainder(trace, name_width, bar_width))
-    return "\n".join(lines + _output_lines(trace))
+    return "\n".join(lines)
 
 
 def notes(trace: Trace) -> list[str]:
     """What there is to say beside the timeline, a line each."""
-    lines = [*attempt_lines(trace), tools_line(trace), cache_line(trace), *warning_lines(trace)]
+    lines = [*attempt_lines(trace), tools_line(trace), output_line(trace), cache_line(trace), *warning_lines(trace)]
     return [line for line in lines if line]
 
 
@@ -90,6 +90,12 @@ def tools_line(trace: Trace) -> str:
     return f"tools: {', '.join(told)}" if told else ""
 
 
+def output_line(trace: Trace) -> str:
+    """What trouble there was with the form of the answer; "" if there was none."""
+    told = [f"{name.replace('_', ' ')} {count}" for name, count in trace.facts.get("output", {}).items() if count]
+    return f"output: {', '.join(told)}" if told else ""
+
+
 def cache_line(trace: Trace) -> str:
     """How much of each prompt the service had in its cache, as far as it tells; "" if it does not."""
     counts = ((facts.turn, facts.usage.cached_tokens, facts.usage.input_tokens) for facts in trace.turns)
@@ -105,12 +111,6 @@ def warning_lines(trace: Trace) -> list[str]:
 def _waited_for(trace: Trace) -> str:
     names = dict.fromkeys(call.waited_for for facts in trace.turns for call in facts.calls if call.waited_for)
     return f" for {one_line('; '.join(names))}" if names else ""
-
-
-def _output_lines(trace: Trace) -> list[str]:
-    """What trouble there was with the form of the answer, if any."""
-    told = [f"{count} {name.replace('_', ' ')}" for name, count in trace.facts.get("output", {}).items() if count]
-    return [f"output: {', '.join(told)}"] if told else []
 
 
 def budget_table(trace: Trace) -> str:

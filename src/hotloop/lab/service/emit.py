@@ -77,14 +77,16 @@ class Meter:
         self._stats.open -= 1
         self._stats.abandoned += abandoned
 
-    def wrote(self, tokens: int, late_tokens: int, late: int) -> None:
+    def made(self, tokens: int, late: int) -> None:
+        """So many tokens were sent, some of them only with a later one."""
+        self._stats.tokens += tokens
+        self._stats.late_tokens += late
+
+    def wrote(self, late: int) -> None:
         """There was a write, `late` nanoseconds after it was due."""
-        stats = self._stats
-        stats.tokens += tokens
-        stats.late_tokens += late_tokens
         self._late[min(late // _BIN, _BINS)] += 1
-        if late > stats.late_ms * NS_PER_MS:
-            stats.late_ms = late / NS_PER_MS
+        if late > self._stats.late_ms * NS_PER_MS:
+            self._stats.late_ms = late / NS_PER_MS
 
     def _percentile(self, percent: int) -> float:
         """The upper end of the bin that has the nearest rank, but no more than the worst."""
@@ -125,11 +127,11 @@ class Emitter:
         pieces = outgoing.pieces[first:made]
         if over and outgoing.tail is not None:
             pieces = [*pieces, outgoing.tail(work)]
-        late = self._clock() - work.due
-        self._write(work, outgoing, pieces, over)
-        fresh = made - first if work.streamed else 1
-        self._meter.wrote(fresh, fresh - 1 if work.due != work.last else 0, late)
+        fresh, late = (made - first if work.streamed else 1), self._clock() - work.due
+        self._meter.made(fresh, fresh - 1 if work.due != work.last else 0)
         work.due = 0
+        if self._write(work, outgoing, pieces, over):
+            self._meter.wrote(late)
 
     def abandon(self) -> None:
         """Nobody waits for the rest; nothing happens if there is none."""
@@ -137,13 +139,14 @@ class Emitter:
             self._open = False
             self._meter.closed(abandoned=True)
 
-    def _write(self, work: Work, outgoing: Outgoing, pieces: Sequence[bytes], over: bool) -> None:
+    def _write(self, work: Work, outgoing: Outgoing, pieces: Sequence[bytes], over: bool) -> bool:
+        """Write what there is; False if it is nothing, because all of it is held back."""
         if not outgoing.apart and len(pieces) > 1:
             pieces = (b"".join(pieces),)
         if over:  # what the last bytes set off may well look at the counts
             self._end(outgoing)
         if not (over or outgoing.apart or any(pieces)):
-            return
+            return False
         if not self._begun:
             self._begun = True
             more = outgoing.more(work) if outgoing.more is not None else ()
@@ -151,6 +154,7 @@ class Emitter:
         self._sink.send(pieces, over and outgoing.ending == "end")
         if over and outgoing.ending == "cut":
             self._sink.cut()
+        return True
 
     def _end(self, outgoing: Outgoing) -> None:
         if outgoing.ending != "stall":

@@ -56,7 +56,9 @@ def test_the_front_is_read_with_the_instructions():
         assert instructions in body
         assert await prefill_front(client_of(service, "generic"), instructions) is None
         assert await prefill_front(client_of(service), b"")
-        assert len(service.bodies) == 2
+        assert await prefill_front(client_of(service, "openai"), instructions) is None  # under its 1,024 tokens
+        assert await prefill_front(client_of(service, "openai"), instructions.replace(b"word", b"long word"))
+        assert len(service.bodies) == 3
 
     run_virtual(main())
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 from bodies import offered
 
+from hotloop import Agent
 from hotloop.context.conversation import Conversation
 from hotloop.models.dialects import DIALECTS
 from hotloop.models.prefix.watch import PrefixWatch
 from hotloop.models.request import RequestTemplate
+from hotloop.testing import ScriptedModel, run_virtual
 from hotloop.trace.ledger import Usage
 
 LONG = "You are a helpful assistant of a shop. " * 40
@@ -18,8 +21,6 @@ NAMES = ["alpha", "beta", "gamma"]
 
 
 def front(names=NAMES, **options) -> bytes:
-    import json
-
     tools = [json.dumps(offered(name, "What it does, at length. " * 20)).encode() for name in names]
     return RequestTemplate("m", DIALECTS["vllm"], tools, **options).front
 
@@ -172,3 +173,20 @@ def test_a_service_that_stops_using_its_cache(watched, warnings):
 def test_what_tells_nothing_about_the_cache(watched, before, usage):
     watched.watch.reported(Usage(2000), Usage(2100, 1, 1984))
     assert watched.watch.reported(before, usage) == ""
+
+
+def test_agents_that_are_made_anew_with_a_clock_are_told_of_it(warnings):
+    async def main():
+        model = ScriptedModel(lambda request: "Hello.")
+        agents = [
+            Agent(model="m", endpoint=model, name="shop", instructions=f"At 10:0{minute}. {LONG}")
+            for minute in range(3)
+        ]
+        return [(await agent.run("Hi")).trace for agent in agents]
+
+    first, second, third = run_virtual(main())
+    assert "warnings" not in first.facts
+    (told,) = second.facts["warnings"]
+    assert "It looks like a clock" in told
+    assert "warnings" not in third.facts
+    assert warnings() == [f"Prompts of the agent shop of ScriptedModel: {told}"]

@@ -13,7 +13,7 @@ from hotloop.limit import Limit
 from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.exchange import Exchange
-from hotloop.models.prefix.sizes import estimated_tokens
+from hotloop.models.prefix.sizes import estimated_tokens, least_cached
 from hotloop.models.request import RequestTemplate
 from hotloop.models.transport import Throttle
 from hotloop.models.wire.chatstream import ChatStream
@@ -46,11 +46,12 @@ def prefill_body(request: RequestTemplate, messages: bytes | bytearray, session:
 async def prefill_front(client: Client, instructions: bytes | bytearray) -> Prefilled | None:
     """Have the tools and the instructions read that every conversation begins with; None if that would be in vain.
 
-    It is in vain at services that are not known to cache prefixes, or so short ones, and while one has no place free.
+    It is in vain at services that are not known to cache prefixes, or none so short, and while there is no place free.
     Raises ModelError.
     """
     messages = b",".join(filter(None, [bytes(instructions), _FIRST_WORDS]))
-    return await prefill(client, messages) if client.dialect.caches else None
+    dialect, size = client.dialect, estimated_tokens(client.request.front + messages)
+    return await prefill(client, messages) if dialect.caches and size >= least_cached(dialect) else None
 
 
 async def prefill(

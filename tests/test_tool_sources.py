@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from hotloop import Agent, MCPServer, Result, Tool, tool
-from hotloop.config.spec import agent_arguments, load_spec
+from hotloop.config.arguments import agent_arguments
+from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError, ToolUnavailable
 from hotloop.events import RunFinished
 from hotloop.testing import ScriptedModel, call, run_virtual

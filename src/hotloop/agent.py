@@ -14,8 +14,9 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
+from hotloop.config.arguments import agent_arguments
 from hotloop.config.options import check_options, first_model
-from hotloop.config.spec import AgentSpec, agent_arguments, load_spec
+from hotloop.config.spec import AgentSpec, load_spec
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.events import Event

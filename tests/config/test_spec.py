@@ -12,7 +12,8 @@ import pytest
 
 from hotloop import Agent
 from hotloop.budget import Budget
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, RulesSpec, ToolsSpec, load_spec, load_tools
+from hotloop.config.arguments import load_tools
+from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, RulesSpec, ToolsSpec, load_spec
 from hotloop.errors import ConfigError, ModelError, ToolDefinitionError
 from hotloop.tools.defining.tool import Tool
 
@@ -170,13 +171,13 @@ def test_every_problem_is_told_at_once_by_line_and_key() -> None:
     ("text", "says"),
     [
         ("inference:\n  model: m\n", "agent.yaml:1: inference.endpoint: is missing"),
-        ("name: x\n", "agent.yaml:1: inference: is missing; it needs endpoint and model"),
+        ("name: x\n", "agent.yaml:1: it needs either inference, with endpoint and model"),
         (LEAST + "name: a\nname: b\n", "agent.yaml:3: name: is given twice, first on line 2"),
         (
             LEAST + "tools: {max_turns: 3}\n",
             "agent.yaml:2: tools.max_turns: unknown key here; did you mean max_turns at the",
         ),
-        (LEAST + "zzz: 3\n", "agent.yaml:2: zzz: unknown key; there are inference, name, instructions, tools, cache"),
+        (LEAST + "zzz: 3\n", "agent.yaml:2: zzz: unknown key; there are inference, router, name, instructions, tools, cache"),
         (LEAST + "budget: {total: 1, model: 2}\n", "agent.yaml:2: budget: the parts of the budget add up to 2 s"),
         (LEAST + "budget: {answer_reserve: 1}\n", "agent.yaml:2: budget: budget.answer_reserve"),
         (LEAST + "instructions: [a]\n", "agent.yaml:2: instructions: expected text, got a list"),

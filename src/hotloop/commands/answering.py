@@ -27,7 +27,7 @@ class Answering:
     def __init__(self, config: Path, manner: Manner, by: str, reason: str = "") -> None:
         spec = load_spec(config)
         self.agent = Agent.from_spec(spec)
-        self._inference = spec.inference
+        self._local = [each.model for each in spec.models if each.endpoint == "local"]
         self._config = config
         self._manner = manner
         self.by = by
@@ -62,14 +62,15 @@ class Answering:
         return RunPaused(ended.run_id, left, ended.trace) if left else self.go_on(ended.run_id)
 
     def _have_weights(self) -> None:
-        have_weights(self._inference.endpoint, self._inference.model)
+        for model in self._local:
+            have_weights("local", model)
 
     async def _follow(self, events: AsyncGenerator[Event]) -> Result | RunPaused:
         manner = self._manner
         async with self.agent:
             try:
                 with Screen(answer=manner.streams, status=manner.status) as screen:
-                    if self._inference.endpoint == "local":
+                    if self._local:
                         await self.agent.warm()
                     ended = await follow(events, screen)
             except HotloopError as error:

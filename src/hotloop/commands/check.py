@@ -13,7 +13,8 @@ from hotloop.agent import Agent
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Json
-from hotloop.config.spec import agent_arguments, load_spec
+from hotloop.config.arguments import agent_arguments
+from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
 from hotloop.lab.checklist import Candidate, Finding, findings
 from hotloop.lab.prompting import first_prompt, fresh_prompts

@@ -14,7 +14,8 @@ from rich.table import Table
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Count, Json, Names
-from hotloop.config.spec import agent_arguments, load_spec
+from hotloop.config.arguments import agent_arguments
+from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
 from hotloop.lab.evaluation import (
     ROUTER,

@@ -13,11 +13,15 @@ from hotloop.budget import Budget
 from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_text, readings, under
 from hotloop.config.spec import (
     AgentSpec,
+    AnswersSpec,
     CacheSpec,
+    CascadeSpec,
     InferenceSpec,
     MCPSpec,
     ModelSpec,
     OpenAPISpec,
+    RouterSpec,
+    RuleSpec,
     RulesSpec,
     ToolsSpec,
 )
@@ -30,6 +34,7 @@ from hotloop.words import did_you_mean
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {  # of the whole file
     "inference": InferenceSpec,
+    "router": RouterSpec,
     "tools": ToolsSpec,
     "cache": CacheSpec,
     "budget": Budget,
@@ -39,19 +44,28 @@ _NESTED: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
     (InferenceSpec, "policy"): Policy,
     (ModelSpec, "policy"): Policy,
     (Policy, "breaker"): Breaker,
+    (RouterSpec, "cascade"): CascadeSpec,
+    (CacheSpec, "answers"): AnswersSpec,
 }
 _LISTS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
     (InferenceSpec, "fallback"): ModelSpec,
+    (RouterSpec, "fallback"): ModelSpec,
+    (RouterSpec, "rules"): RuleSpec,
     (ToolsSpec, "mcp"): MCPSpec,
     (ToolsSpec, "openapi"): OpenAPISpec,
 }
-_MAPPINGS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {(MCPSpec, "rules"): RulesSpec}
+_MAPPINGS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
+    (MCPSpec, "rules"): RulesSpec,
+    (RouterSpec, "models"): ModelSpec,
+}
 _DURATIONS: dict[type[msgspec.Struct], tuple[str, ...]] = {
     InferenceSpec: ("timeout",),
     Policy: ("connect", "first_token", "stall", "total", "backoff", "backoff_limit"),
     Breaker: ("slow_call", "cool"),
     ToolsSpec: ("timeout",),
     CacheSpec: ("tool_result_ttl",),
+    AnswersSpec: ("ttl",),
+    RuleSpec: ("max_left",),
     MCPSpec: ("timeout",),
     OpenAPISpec: ("timeout",),
     RulesSpec: ("timeout", "ttl"),

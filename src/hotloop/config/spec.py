@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from hotloop.budget import Budget
-from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.errors import ConfigError
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
-from hotloop.tools.defining.define import tool
-from hotloop.tools.defining.source import ToolSource
-from hotloop.tools.defining.tool import Tool
-from hotloop.words import did_you_mean
 
 _TOOL = re.compile(r"\w+(\.\w+)*:\w+")
 
@@ -67,6 +59,37 @@ class InferenceSpec(ModelSpec, frozen=True, kw_only=True):
     timeout: Seconds | None = None
     retries: Retries | None = None
     fallback: tuple[ModelSpec, ...] = ()
+
+
+class RuleSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests go to which model; see `hotloop.Rule`. `when` is a "module:function", `max_left` seconds."""
+
+    to: Text
+    when: Text | None = None
+    pattern: Text | None = None
+    min_tokens: Retries | None = None
+    max_tokens: Retries | None = None
+    max_left: Seconds | None = None
+    background: bool | None = None
+
+
+class CascadeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """When a stronger model is asked; see `hotloop.Cascade`."""
+
+    confidence: Annotated[float, Meta(gt=0, le=1)] | None = None
+
+
+class RouterSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Several models in the place of one; see `hotloop.Router`. `classifier` is a file that `hotloop route` wrote."""
+
+    default: Text
+    models: dict[str, ModelSpec]
+    rules: tuple[RuleSpec, ...] = ()
+    classifier: Text | None = None
+    cascade: CascadeSpec | None = None
+    per: Literal["request", "turn"] = "request"
+    fallback: tuple[ModelSpec, ...] = ()
+    stream: bool = True
 
 
 class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,17 +156,32 @@ class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
     approvals: Text | None = None
 
 
+class AnswersSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers that are given again; see `hotloop.AnswerCache`. `ttl` is seconds."""
+
+    ttl: Seconds
+    size: Count = 1000
+    scope: Literal["user", "global"] = "user"
+    embed: Literal["local"] | None = None
+    likeness: Annotated[float, Meta(gt=0, le=1)] = 0.9
+
+
 class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept: results of read-only tools, for seconds (None or 0: not), and the service's prefix cache."""
+    """What is kept: results of read-only tools, for seconds (None or 0: not), the service's prefix cache, answers."""
 
     tool_result_ttl: Annotated[float, Meta(ge=0)] | None = None
     prefix_cache: bool = True
+    answers: AnswersSpec | None = None
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as a file declares it; `folder` is where its own relative paths and modules start from."""
+    """An agent as a file declares it; `folder` is where its own relative paths and modules start from.
 
-    inference: InferenceSpec
+    Either `inference` or `router` says who thinks.
+    """
+
+    inference: InferenceSpec | None = None
+    router: RouterSpec | None = None
     name: str = ""
     instructions: str = ""
     tools: ToolsSpec = ToolsSpec()
@@ -151,6 +189,17 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     max_turns: Count = 10
     folder: Path = Path()
+
+    def __post_init__(self) -> None:
+        if (self.inference is None) == (self.router is None):
+            raise ConfigError("it needs either inference, with endpoint and model, or router")
+
+    @property
+    def models(self) -> list[ModelSpec]:
+        """Every model that may be asked."""
+        if self.router is not None:
+            return [*self.router.models.values(), *self.router.fallback]
+        return [] if self.inference is None else [self.inference, *self.inference.fallback]
 
 
 def load_spec(path: str | Path) -> AgentSpec:
@@ -165,96 +214,3 @@ def load_spec(path: str | Path) -> AgentSpec:
             raise
         raise ConfigError('A declaration in YAML or JSON needs PyYAML: pip install "hotloop[yaml]".') from None
     return read_declaration(Path(path))
-
-
-def load_tools(names: Iterable[str], folder: Path) -> list[Tool]:
-    """Import tools given as "module:function", with `folder` on the import path as for a script that lies in it.
-
-    Raises ConfigError that says which one cannot be had, and why.
-    """
-    names = list(names)
-    place = str(folder.resolve())
-    if names and place not in sys.path:
-        sys.path.insert(0, place)
-    return [_load_tool(name, folder) for name in names]
-
-
-def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
-    """The keyword arguments of `Agent` that a declaration means. Raises ConfigError for tools that cannot be had."""
-    inference, tools, cache = spec.inference, spec.tools, spec.cache
-    return {
-        "model": inference.declared(),
-        "fallback": [each.declared() for each in inference.fallback],
-        "instructions": spec.instructions,
-        "tools": [*load_tools(tools.use, spec.folder), *_from_servers(tools, spec.folder)],
-        "budget": spec.budget,
-        "name": spec.name,
-        "stream": inference.stream,
-        "timeout": inference.timeout,
-        "retries": inference.retries,
-        "max_turns": spec.max_turns,
-        "max_parallel": tools.max_parallel if tools.parallel else 1,
-        "tool_timeout": tools.timeout,
-        "tool_retry": tools.retry,
-        "tool_ttl": cache.tool_result_ttl,
-        "prefix_cache": cache.prefix_cache,
-        "shortlist": tools.shortlist,
-        "plan": tools.plan,
-        "max_result": tools.max_result,
-        "grants": tools.grants,
-        "audit": spec.folder / tools.audit if tools.audit else None,
-        "approvals": spec.folder / tools.approvals if tools.approvals else None,
-    }
-
-
-def _from_servers(tools: ToolsSpec, folder: Path) -> list[Tool | ToolSource]:
-    found: list[Tool | ToolSource] = []
-    for document in tools.openapi:
-        from hotloop.tools.openapi import tools_from_openapi
-
-        options = msgspec.structs.asdict(document)
-        source = options.pop("source")
-        found += tools_from_openapi(source if "://" in source else folder / source, **options)
-    for server in tools.mcp:
-        from hotloop.tools.mcp import MCPServer
-
-        options = msgspec.structs.asdict(server)
-        options["rules"] = {name: msgspec.to_builtins(rules) for name, rules in server.rules.items()}
-        found.append(MCPServer(**options))
-    return found
-
-
-def _load_tool(name: str, folder: Path) -> Tool:
-    if not _TOOL.fullmatch(name):
-        raise _unusable(name, "it is not of the form module:function")
-    module_name, attribute = name.split(":")
-    module = _import(name, module_name, folder)
-    found = getattr(module, attribute, None)
-    if found is None:
-        hint = did_you_mean(attribute, [each for each, value in vars(module).items() if callable(value)])
-        raise _unusable(name, f"{module_name} has no {attribute}{hint}")
-    if not callable(found):
-        raise _unusable(name, f"it is a value of type {type(found).__name__}, not a function")
-    try:
-        return found if isinstance(found, Tool) else tool(found)
-    except ToolDefinitionError as error:
-        raise ToolDefinitionError(str(_unusable(name, str(error)))) from error.__cause__
-
-
-def _import(name: str, module_name: str, folder: Path) -> ModuleType:
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a script that lacks its `if __name__ == "__main__"` may end itself
-        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            where = f"neither in {folder.resolve()} nor installed"
-            raise _unusable(name, f"there is no module {error.name}, {where}") from None
-        raise _unusable(name, f"importing {module_name} failed: {type(error).__name__}: {error}") from error
-    meant = folder.resolve() / f"{module_name.replace('.', '/')}.py"
-    if meant.exists() and module.__file__ and not meant.samefile(module.__file__):
-        raise _unusable(name, f"another module {module_name} is imported already, from {module.__file__}")
-    return module
-
-
-def _unusable(name: str, why: str) -> ConfigError:
-    stop = "" if why.endswith((".", "?")) else "."
-    return ConfigError(f"The tool {name!r} of tools.use cannot be had: {why}{stop}")

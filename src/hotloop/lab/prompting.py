@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from hotloop.agent import Agent
-from hotloop.config.spec import AgentSpec, agent_arguments, load_spec
+from hotloop.config.arguments import agent_arguments
+from hotloop.config.spec import AgentSpec, load_spec
 from hotloop.errors import ConfigError, ModelError, RunError
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.models.model import Model

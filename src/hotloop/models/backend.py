@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,6 +21,8 @@ from hotloop.models.routing.router import Router
 from hotloop.models.service import service_of
 from hotloop.models.transport import Transport
 
+_log = logging.getLogger("hotloop.models")
+
 Form = Callable[[Dialect, bool, bool], AnswerForm | None]
 
 
@@ -36,7 +39,13 @@ class Backend:
         self.transport = _transport(model)
         self.stream = stream
         self._prefix_cache = prefix_cache
-        self._scored = scored
+        self._scored = scored and self.dialect.logprobs
+        if scored and not self._scored:
+            _log.warning(
+                "The cascade's confidence has no effect on %s: %s services are not known to tell how sure a model is.",
+                model.name,
+                self.dialect.name,
+            )
 
     def client(self, tools: Sequence[bytes], names: frozenset[str], answer: AnswerForm | None = None) -> Client:
         """Who asks this model, offering tools with these definitions."""

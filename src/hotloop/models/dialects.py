@@ -18,8 +18,8 @@ class Dialect(msgspec.Struct, frozen=True):
     their prefix is cached (%b is the key as JSON), made from the conversation's name and, with `sticky_front`, from
     what every request begins with; `schema` tells that `response_format` takes a JSON schema and holds the model to
     it, `schema_streams` that it does so in a stream, `schema_with_tools` beside tools; `caches` that prefixes are
-    cached, `partial_history` that a conversation may end with calls that have no results yet; `key_variable` is the
-    environment variable that its users keep their key in.
+    cached, `partial_history` that a conversation may end with calls that have no results yet; `logprobs` that it
+    tells how likely each token was; `key_variable` is the environment variable that its users keep their key in.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Dialect(msgspec.Struct, frozen=True):
     schema_with_tools: bool = False
     caches: bool = False
     partial_history: bool = False
+    logprobs: bool = False
     key_variable: str = ""
 
 
@@ -50,6 +51,7 @@ _ALL = (
         schema=True,
         schema_with_tools=True,
         caches=True,
+        logprobs=True,
         key_variable="OPENAI_API_KEY",
     ),
     Dialect(
@@ -60,18 +62,23 @@ _ALL = (
         caches=True,
         key_variable="GROQ_API_KEY",
     ),
-    Dialect("vllm", schema=True, caches=True, partial_history=True),
-    Dialect("sglang", sticky=b'"session_id":%b', schema=True, caches=True, partial_history=True),
-    Dialect("llamacpp", cache_off=b'"cache_prompt":false', schema=True, caches=True, partial_history=True),
+    Dialect("vllm", logprobs=True, schema=True, caches=True, partial_history=True),
+    Dialect("sglang", logprobs=True, sticky=b'"session_id":%b', schema=True, caches=True, partial_history=True),
+    Dialect(
+        "llamacpp", logprobs=True, cache_off=b'"cache_prompt":false', schema=True, caches=True, partial_history=True
+    ),
     Dialect("ollama", empty_content="", forbids_tools=False, schema=True, caches=True, partial_history=True),
     Dialect(
         "dynamo",
+        logprobs=True,
         sticky=b'"nvext":{"session_control":{"session_id":%b,"action":"bind","timeout":300}}',
         schema=True,
         caches=True,
         partial_history=True,
     ),
-    Dialect("deepseek", empty_content="", echo_reasoning=True, caches=True, key_variable="DEEPSEEK_API_KEY"),
+    Dialect(
+        "deepseek", empty_content="", echo_reasoning=True, caches=True, logprobs=True, key_variable="DEEPSEEK_API_KEY"
+    ),
     Dialect("gemini", schema=True, caches=True, key_variable="GEMINI_API_KEY"),
 )
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in _ALL}

@@ -127,7 +127,7 @@ def _frame(value: object) -> bytes:
     return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
-FAST = Model(name="fast", endpoint=served(fast, 0.040, 0.002), price_in=0.10, price_out=0.40)
+FAST = Model(name="fast", endpoint=served(fast, 0.040, 0.002), dialect="vllm", price_in=0.10, price_out=0.40)
 STRONG = Model(name="strong", endpoint=served(strong, 0.300, 0.015), price_in=2.0, price_out=8.0)
 MODELS = {"fast": FAST, "strong": STRONG}
 

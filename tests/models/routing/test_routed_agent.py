@@ -28,7 +28,7 @@ def routed(fast, strong, **options):
     cascade = options.pop("cascade", Cascade())
     agent_options = {name: options.pop(name) for name in ("output", "tools") if name in options}
     named = {
-        name: Model(name=name, endpoint=model, price_in=price, price_out=price)
+        name: Model(name=name, endpoint=model, dialect="vllm", price_in=price, price_out=price)
         for name, model, price in zip(("fast", "strong"), models, (1.0, 10.0), strict=True)
     }
     router = Router(models=named, default="fast", cascade=cascade, **options)
@@ -107,3 +107,14 @@ def test_each_route_is_measured_alone_and_all_together():
         "strong": (3, 200.0, 3300, ["strong"] * 3),
         "router": (3, 200.0, 110 + (110 + 1100) + 1100, ["fast", "strong", "strong"]),
     }
+
+
+def test_a_service_that_tells_no_confidence_is_not_asked_for_it(caplog):
+    async def main():
+        fast, strong = ScriptedModel(["quick"]), ScriptedModel(["sure"])
+        models = {"fast": Model(name="f", endpoint=fast, dialect="groq"), "strong": Model(name="s", endpoint=strong)}
+        await Agent(model=Router(models=models, default="fast", cascade=Cascade(confidence=0.9))).run("go")
+        return fast.requests
+
+    assert "logprobs" not in run_virtual(main())[0]
+    assert "has no effect on f: groq services" in caplog.text

@@ -10,6 +10,7 @@ from hotloop.events import Event, ReplyFinished, Reset, Retrying
 from hotloop.models.ask import Ask
 from hotloop.models.reply import Reply
 from hotloop.models.transport import Emit, Throttle
+from hotloop.trace.ledger import AttemptFacts
 
 Predicate = Callable[[Reply], str]
 
@@ -60,9 +61,9 @@ class Judged:
     async def reject(self, reason: str) -> None:
         """Take the reply back, its calls and its facts too; the ledger keeps the attempt, and why it did not do."""
         ask = self.ask
-        facts = ask.ledger.turns.pop()
-        last = ask.ledger.attempts[-1]
-        ask.ledger.attempts[-1] = msgspec.structs.replace(last, outcome="rejected", reason=reason, usage=facts.usage)
+        attempts, facts = ask.ledger.attempts, ask.ledger.turns.pop()
+        place = _place_of_reply(attempts)
+        attempts[place] = msgspec.structs.replace(attempts[place], outcome="rejected", reason=reason, usage=facts.usage)
         if ask.listener is not None:
             await ask.listener.discard()
         self.withdraw(reason)
@@ -78,3 +79,11 @@ class Judged:
         if events:
             self._told = not isinstance(events[-1], Retrying)  # which comes after a reset of its own
             self._emit(events, throttle)
+
+
+def _place_of_reply(attempts: list[AttemptFacts]) -> int:
+    """Which attempt gave the newest reply: what it won against may have been noted after it."""
+    replied = [
+        place for place, each in enumerate(attempts) if each.outcome in ("ok", "failed") and each.why != "prefill"
+    ]
+    return replied[-1]

@@ -66,7 +66,8 @@ class Attempt:
     async def reply(self) -> Reply:
         """The complete reply. Raises ModelError; CircuitOpen or ServiceBusy if nothing was sent."""
         service, ledger = self._service, self._ask.ledger
-        if not self._enters():
+        self._require_closed()
+        if not service.admission.try_enter(self._tokens, self.exchange.begun, background=self._ask.background):
             await self._wait_for_place()
         if service.policy.hedge and (after := service.hedge_after(self._new_bytes, self.exchange.begun)) is not None:
             reply = await self._hedged(after)
@@ -79,15 +80,13 @@ class Attempt:
         ledger.sent = len(self._ask.messages)
         return reply
 
-    def _enters(self) -> bool:
-        """Whether it may go at once. Raises CircuitOpen."""
-        service, begun = self._service, self.exchange.begun
+    def _require_closed(self) -> None:
+        """Raises CircuitOpen."""
         try:
-            service.require_closed(begun)
+            self._service.require_closed(self.exchange.begun)
         except ModelError as error:
-            self._note(self.exchange, self._why, "failed", str(error))
+            self._note(self.exchange, self._why, *_outcome(error))
             raise
-        return service.admission.try_enter(self._tokens, begun, background=self._ask.background)
 
     @property
     def _tokens(self) -> int:
@@ -101,18 +100,23 @@ class Attempt:
         return len(self._body) - seen
 
     async def _wait_for_place(self) -> None:
-        """Raises ServiceBusy."""
+        """Raises ServiceBusy, and CircuitOpen if the service was closed off meanwhile."""
         ask, service = self._ask, self._service
+        service.give_up()  # for as long as it waits: others may try whether a service is back
         left = ask.deadline.remaining_ns(self.exchange.begun)
         seconds = service.policy.total if left is None else min(left / NS_PER_S, service.policy.total)
         try:
             await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=ask.ledger.clock)
         except BaseException as error:
-            service.give_up()
             self._note(self.exchange, self._why, *_outcome(error))
             raise
         finally:
             self.exchange.begun = ask.ledger.mark("queue", "a place at the service")
+        try:
+            self._require_closed()
+        except ModelError:
+            service.admission.leave()
+            raise
 
     async def _hedged(self, after: int) -> Reply:
         """The reply to this request or to a second one; each of them gives back its place."""
@@ -150,8 +154,8 @@ class Attempt:
                 raise patience.error() from None
             reply = exchange.reply()
         except ModelError as error:
-            service.failed(exchange, error, clock())
-            self._note(exchange, why, "failed", str(error))
+            service.failed(exchange, error, clock(), ours=patience.ran_out)
+            self._note(exchange, why, *_outcome(error))
             raise
         except BaseException as error:
             service.give_up()

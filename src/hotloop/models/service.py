@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -18,11 +19,13 @@ from hotloop.errors import (
     TransportError,
 )
 from hotloop.models.exchange import Exchange
+from hotloop.models.http.target import chat_url
 from hotloop.models.model import Model
 from hotloop.models.policy.admission import Admission
 from hotloop.models.policy.breaker import CircuitBreaker
 from hotloop.models.policy.latencies import Latencies
 from hotloop.models.prefix.watch import PrefixWatch
+from hotloop.models.transport import Transport
 from hotloop.units import NS_PER_S, ns, show_ms
 
 _ITS_FAULT = (ConnectError, TransportError, ReplyTimeout, MalformedReply, Overloaded)
@@ -89,27 +92,38 @@ class Service:
         """Another request was faster; `size` as above."""
         self.latencies.first_token(now - exchange.begun, size)
 
-    def failed(self, exchange: Exchange, error: ModelError, now: int) -> None:
-        """A request came to nothing."""
+    def failed(self, exchange: Exchange, error: ModelError, now: int, *, ours: bool = False) -> None:
+        """A request came to nothing; `ours` tells that it was no fault of the service."""
         if exchange.headers:
             self.admission.learn(exchange.headers, now, exchange.begun)
         if isinstance(error, ServiceError) and error.retry_after:
             self.admission.hold(now + ns(min(error.retry_after, self.policy.total)))
-        if isinstance(error, RateLimited):
+        if ours or isinstance(error, RateLimited):
             self.give_up()
         elif self._breaker is not None:
             self._breaker.record(now, failed=isinstance(error, _ITS_FAULT), ttft=None)
 
 
 _known: WeakValueDictionary[tuple[Any, ...], Service] = WeakValueDictionary()
+_knowing = threading.Lock()
 
 
 def service_of(model: Model) -> Service:
-    """The service behind a model: one for all agents that name the same endpoint, model, key, headers and policy."""
-    endpoint = model.endpoint if isinstance(model.endpoint, str) else id(model.endpoint)
-    secrets = hashlib.sha256(repr((model.api_key, sorted((model.headers or {}).items()))).encode()).digest()
-    key = (endpoint, model.name, secrets, model.policy)
-    service = _known.get(key)
-    if service is None:
-        service = _known[key] = Service(model)
+    """The service behind a model: one for all agents that mean the same endpoint, model, key, headers and policy.
+
+    Raises ConfigError for an endpoint that is no URL.
+    """
+    secrets = hashlib.sha256(repr((model.key, sorted((model.headers or {}).items()))).encode()).digest()
+    key = (_place(model.endpoint), model.name, model.spoken.name, secrets, model.policy)
+    with _knowing:
+        service = _known.get(key)
+        if service is None:
+            service = _known[key] = Service(model)
     return service
+
+
+def _place(endpoint: str | Transport) -> str | int:
+    """The same for the same endpoint, however it is written."""
+    if not isinstance(endpoint, str):
+        return id(endpoint)
+    return endpoint if endpoint == "local" else chat_url(endpoint)

@@ -43,12 +43,22 @@ class Patience:
         total = ns(policy.total) if self._left is None else min(ns(policy.total), self._left)
         waits = [(exchange.begun + total - now, "total")]
         if self._streamed and self._stall is not None:
-            begins_now = exchange.paused or not exchange.first  # at the earliest
-            waits.append(((now if begins_now else exchange.since) + ns(self._stall) - now, "stall"))
+            since = now if exchange.paused or not exchange.first else exchange.since  # now: at the earliest
+            waits.append((since + ns(self._stall) - now, "stall"))
         if self._streamed and not exchange.first and policy.first_token is not None:
             waits.append((exchange.begun + ns(policy.first_token) - now, "first_token"))
-        soonest, self._late = min(waits)
+        soonest, what = min(waits)
+        self._late = what if soonest <= 0 else ""
         return max(soonest, 0) / NS_PER_S
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the run had no more time for a reply that was coming, which is no fault of the service."""
+        return self._late == "total" and self._exchange.first > 0 and self._is_cut_short
+
+    @property
+    def _is_cut_short(self) -> bool:
+        return self._left is not None and self._left < ns(self._policy.total)
 
     def error(self) -> ReplyTimeout:
         """What to raise when the time is over."""
@@ -58,7 +68,7 @@ class Patience:
             tokens = self._exchange.stream.tokens
             after = "1 token" if tokens == 1 else f"{tokens:,} tokens"
             return ReplyTimeout(f"The reply stopped after {after}: nothing came for {self._stall:g} s.")
-        if self._left is None or self._left >= ns(self._policy.total):
+        if not self._is_cut_short:
             return ReplyTimeout(f"The reply was not complete within {self._policy.total:g} s.")
-        whole = f"The reply was not complete within {self._left / NS_PER_S:g} s"
+        whole = f"The reply was not complete within {(self._left or 0) / NS_PER_S:g} s"
         return ReplyTimeout(f"{whole}, which was all that the run's budget had left.")

@@ -53,6 +53,16 @@ async def test_a_moment_that_is_past_rings_at_once(rings):
     await next_ring(moments)
 
 
+async def test_it_rings_in_groups_rather_than_all_the_time(rings):
+    alarm, moments = rings
+    start = clock()()
+    for _ in range(21):
+        alarm.set(clock()())
+        last = await next_ring(moments)
+    if "TimerFd" in type(alarm).__name__:
+        assert last - start >= 20 * NS_PER_MS // 10
+
+
 async def test_it_rests_when_it_is_not_set(rings):
     alarm, moments = rings
     alarm.set(clock()() + NS_PER_MS)

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from hotloop.errors import ConfigError
 from hotloop.lab.service.ratelimits import RateLimits
 from hotloop.models.wire.faults import service_error
 
@@ -72,7 +73,13 @@ def test_a_refusal_is_written_as_services_write_it():
     assert dict(refused.headers)[b"retry-after-ms"] == b"250"
 
 
-@pytest.mark.parametrize("limits", [RateLimits(None, None)])
-def test_without_limits_nothing_is_refused_or_told(limits):
+@pytest.mark.parametrize(("rpm", "tpm", "told"), [(0, None, "rpm is 0"), (1, -1, "tpm is -1")])
+def test_limits_that_let_nothing_through_are_refused(rpm, tpm, told):
+    with pytest.raises(ConfigError, match=told):
+        RateLimits(rpm, tpm)
+
+
+def test_without_limits_nothing_is_refused_or_told():
+    limits = RateLimits(None, None)
     assert limits.refuse(10**9, S) is None
     assert told(limits, S) == {}

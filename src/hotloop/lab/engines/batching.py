@@ -56,7 +56,9 @@ class Batching:
 
     def next(self) -> int | None:
         """See `Engine`."""
-        moments = [moment for moment in (self._step.end, self._agenda[0][0] if self._agenda else None) if moment]
+        moments = [self._agenda[0][0]] if self._agenda else []
+        if self._step.end is not None:
+            moments.append(self._step.end)
         return min(moments, default=None)
 
     def advance(self, now: int) -> Sequence[Work]:
@@ -130,7 +132,7 @@ class Batching:
         self._make(batch, at)
         self._decoding = [work for work in batch if work.made < work.tokens] + self._joining
         self._joining = []
-        for _ in range(len([work for work in batch if work.made == work.tokens])):
+        for _ in range(sum(work.made == work.tokens for work in batch)):
             self._entrance.release(at)
         self._begin_step(at)
 

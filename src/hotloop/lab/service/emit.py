@@ -13,7 +13,6 @@ from hotloop.lab.service.outgoing import Outgoing
 from hotloop.units import NS_PER_MS, clock
 
 _BIN = 10_000  # nanoseconds
-_BINS = 10_000
 
 
 class Sink(Protocol):
@@ -53,7 +52,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._stats = Stats()
-        self._late = [0] * (_BINS + 1)  # writes, by how late they were; the last bin has all that were later still
+        self._late: dict[int, int] = {}  # writes, by how many bins late they were
 
     def stats(self) -> Stats:
         """What was counted so far."""
@@ -84,18 +83,19 @@ class Meter:
 
     def wrote(self, late: int) -> None:
         """There was a write, `late` nanoseconds after it was due."""
-        self._late[min(late // _BIN, _BINS)] += 1
+        place = late // _BIN
+        self._late[place] = self._late.get(place, 0) + 1
         if late > self._stats.late_ms * NS_PER_MS:
             self._stats.late_ms = late / NS_PER_MS
 
     def _percentile(self, percent: int) -> float:
         """The upper end of the bin that has the nearest rank, but no more than the worst."""
-        left = -(-sum(self._late) * percent // 100)
-        for place, writes in enumerate(self._late[:_BINS]):
+        left = -(-sum(self._late.values()) * percent // 100)
+        for place, writes in sorted(self._late.items()):
             left -= writes
             if left <= 0:
                 return min((place + 1) * _BIN / NS_PER_MS, self._stats.late_ms)
-        return self._stats.late_ms
+        return 0.0
 
 
 class Emitter:

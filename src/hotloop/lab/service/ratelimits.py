@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hotloop.errors import ConfigError
 from hotloop.lab.script import Headers
 from hotloop.lab.service.outgoing import Outgoing, error
 from hotloop.units import NS_PER_MS, NS_PER_S
@@ -12,9 +13,15 @@ _MINUTE = 60 * NS_PER_S
 
 
 class RateLimits:
-    """Buckets of requests and of tokens that fill up evenly within a minute (None: there is no such limit)."""
+    """Buckets of requests and of tokens that fill up evenly within a minute (None: there is no such limit).
+
+    Raises ConfigError for limits that let nothing through.
+    """
 
     def __init__(self, rpm: int | None, tpm: int | None) -> None:
+        for name, most in (("rpm", rpm), ("tpm", tpm)):
+            if most is not None and most < 1:
+                raise ConfigError(f"{name} is {most}; give a number from 1 on, or leave it out.")
         self._buckets = {name: _Bucket(most) for name, most in (("requests", rpm), ("tokens", tpm)) if most is not None}
 
     def refuse(self, tokens: int, now: int) -> Outgoing | None:

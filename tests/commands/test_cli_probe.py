@@ -2,8 +2,15 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import threading
 from itertools import count
 
+import pytest
+
+from hotloop.lab.profiles import Curve, Profile, load_profile
 from hotloop.testing import raw, say
 
 FAULT = raw(b'{"error":{"message":"out of capacity"}}', status=503)
@@ -93,7 +100,116 @@ def test_service_without_a_model_is_refused(hotloop):
     assert (ended.code, ended.err) == (2, "error: A service needs the name of a model: --model NAME.\n")
 
 
-def test_nobody_there_exits_2(hotloop):
-    ended = hotloop("probe", "http://127.0.0.1:9/v1", "--model", "m")
+@pytest.mark.parametrize("options", [[], ["-n", 1]])
+def test_nobody_there_exits_2(hotloop, options):
+    ended = hotloop("probe", "http://127.0.0.1:9/v1", "--model", "m", *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[-1].startswith("error: Nothing listens at 127.0.0.1:9.")
+
+
+FAST = Profile(
+    name="fast",
+    kind="lpu",
+    base_ms=5.0,
+    per_prompt_token_ms=0.02,
+    tpot_ms=Curve(1.0),
+    slots=5,
+    cache_block=16,
+    dialect="groq",
+    granularity="call",
+)
+
+
+def test_a_quick_probe_shows_what_it_found_and_keeps_the_profile(hotloop, serve, tmp_path):
+    url, file = serve(profile=FAST), tmp_path / "fast.yaml"
+    ended = hotloop("probe", url, "--model", "m", "--quick", "--out", file)
+    assert ended.code == 0
+    assert re.match(r"About \d+ requests, [\d,]+ tokens to read and at most [\d,]+ to write\.", ended.err)
+    lines = ended.out.splitlines()
+    assert lines[0] == f"{url.split('/')[2]} · m · dialect generic"
+    for shown in (
+        r"server timings +yes +queue, prompt, completion \(as Groq\)",
+        r"streamed arguments +no +each call came whole",
+        r"milliseconds +ttft p50 +p95 +tpot p50 +p95 +p99",
+        r"10 in a row( +[\d,.]+){5}",
+        r"2,000 tokens, cached( +[\d,.]+){5}",
+        r"10 in a row: jitter between tokens \d+% · \d+ took more than three times",
+        r"replies at once +5",
+        r"prefix cache +in blocks of \d+ tokens",
+        r"confidence +(good|medium|low); median error",
+        r"All of this simulated with the profile: medians differ by ttft \d+%",
+        r"Written to .*fast.yaml; simulate it with: hotloop sim .*fast.yaml",
+    ):
+        assert any(re.match(shown, line) for line in lines), shown
+    profile = load_profile(file)
+    assert (profile.kind, profile.slots, profile.dialect, profile.granularity) == ("lpu", 5, "groq", "call")
+    assert profile.base_ms + profile.rtt_ms == pytest.approx(5, abs=2)
+    assert profile.tpot_ms.a == pytest.approx(1, rel=0.1)
+    assert re.match(r"hotloop probe of 127\.0\.0\.1:\d+ on \d{4}-\d\d-\d\d, \d+ requests", profile.source)
+
+
+def test_everything_as_json(hotloop, serve):
+    shown = json.loads(hotloop("probe", serve(profile=FAST), "--model", "m", "--quick", "--json").out)
+    assert {ability["found"] for ability in shown["abilities"]} == {"yes", "no"}
+    cell = shown["cells"][0]
+    assert (cell["cell"]["kind"], len(cell["samples"]), cell["summary"]["complete"]) == ("steady", 10, 10)
+    assert shown["fit"]["profile"]["slots"] == 5
+    assert set(shown["fit"]["deviations"]) == {"ttft", "tpot", "reply"}
+    assert shown["replayed"][0]["title"] == "10 in a row"
+
+
+def test_a_service_that_fails_most_of_the_time_has_no_profile(hotloop, serve, tmp_path):
+    asked = count()
+    file = tmp_path / "none.yaml"
+    url = serve(lambda _: "one two three four five six" if next(asked) < 9 else FAULT, ttft=0.001, tpot=0.001)
+    ended = hotloop("probe", url, "--model", "m", "--quick", "--out", file)
+    assert (ended.code, file.exists()) == (2, False)
+    assert "10 in a row: 3 of 4 failed: Overloaded: " in ended.out.replace("\n", " ")
+    assert "not asked, because the service no longer answered" in ended.out
+    assert "No profile: " in ended.out
+
+
+def test_a_key_that_is_not_taken_is_an_error(hotloop, serve):
+    denied = raw(b'{"error":{"message":"no such key"}}', status=401)
+    ended = hotloop("probe", serve(lambda _: denied), "--model", "m")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no such key" in ended.err
+
+
+@pytest.mark.parametrize("options", [["--quick", "-n", 3], ["--out", "p.yaml", "--prompt", "Hi"]])
+def test_one_question_gives_no_profile(hotloop, options):
+    ended = hotloop("probe", "http://127.0.0.1:9/v1", "--model", "m", *options)
     assert ended.code == 2
-    assert ended.err.startswith("error: Nothing listens at 127.0.0.1:9.")
+    assert ended.err.startswith("error: A profile takes more than one question")
+
+
+@pytest.mark.parametrize("file", ["missing/p.yaml", "."])
+def test_a_place_where_no_profile_can_be_written_is_told_before_anything_is_asked(hotloop, serve, tmp_path, file):
+    requests = []
+    url = serve(lambda request: requests.append(request) or "one")
+    ended = hotloop("probe", url, "--model", "m", "--quick", "--out", tmp_path / file)
+    assert (ended.code, requests) == (2, [])
+    assert "cannot be written" in ended.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_ctrl_c_shows_what_was_found(serve):
+    measuring = threading.Event()
+
+    def answer(request):
+        if request.get("max_tokens") == 64:  # the first cell
+            measuring.set()
+        return "one two three four five six seven eight nine ten"
+
+    url = serve(answer, ttft=0.001, tpot=0.01)
+    command = [sys.executable, "-c", "import sys; from hotloop.cli import main; sys.exit(main())", "probe", url]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--model", "m", "--json"], **pipes) as process:
+        assert measuring.wait(20)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, err.splitlines()[-1]) == (130, "stopped")
+    shown = json.loads(out)
+    assert len(shown["abilities"]) == 11
+    assert len(shown["cells"][0]["samples"]) < 100
+    assert shown["replayed"] == []

@@ -1,34 +1,31 @@
-"""`hotloop probe`: measure a model service."""
+"""`hotloop probe`: what a model service can do and how fast it is."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
-import msgspec
 from cyclopts import Parameter
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.console import messages
+from hotloop.commands.findings import show_answers, show_report, write_answers, write_report
 from hotloop.commands.launch import TO_REPORT, run_async
-from hotloop.commands.options import Count, Duration, Json
+from hotloop.commands.options import Count, Duration, Flag, Json
 from hotloop.commands.weights import have_weights
 from hotloop.errors import ConfigError
-from hotloop.lab.probe import PROMPT, Percentiles, ProbeReport, Sample, report_of
-from hotloop.lab.probe import probe as measure
+from hotloop.lab.probing.measuring import Measured, Note
+from hotloop.lab.probing.plan import FULL, QUICK, Cell, cost
+from hotloop.lab.probing.probe import Probe
+from hotloop.lab.profiles import save_profile
 from hotloop.models.local.engine import SMOLLM2
-from hotloop.trace.stats import percentile
-from hotloop.units import show_ms
-from hotloop.visible import one_line
+from hotloop.models.model import Model
 
-_FORMULAS = (
-    "ttft: first token - start of request · tpot: (last - first token) / (tokens - 1) · "
-    "end to end: from the moment the request was due"
-)
+PROMPT = "Count from one to fifty in words, separated by spaces."
 
 
 def probe(
@@ -36,18 +33,24 @@ def probe(
     /,
     *,
     model: str | None = None,
-    n: Annotated[Count, Parameter(name=("-n", "--n"))] = 20,
-    concurrency: Count = 1,
-    prompt: str = PROMPT,
-    max_tokens: Count = 64,
+    quick: Flag = False,
+    out: Path | None = None,
+    n: Annotated[Count | None, Parameter(name=("-n", "--n"))] = None,
+    concurrency: Count | None = None,
+    prompt: str | None = None,
+    max_tokens: Count | None = None,
     timeout: Duration = 60.0,
     api_key: Annotated[str | None, Parameter(env_var="HOTLOOP_API_KEY")] = None,
     dialect: str | None = None,
     as_json: Json = False,
 ) -> int:
-    """Measure a model service: first token, time per token, end to end, with percentiles.
+    """Find out what a model service can do and how fast it is, or measure one question.
 
-    Example: hotloop probe https://api.groq.com/openai/v1 --model openai/gpt-oss-20b -n 50
+    It asks for tools, structured output and what else differs, measures prompts of several lengths, cold and cached,
+    and up to 100 requests at once, and fits a profile that can be simulated. With any of -n, --concurrency, --prompt
+    and --max-tokens it only asks one question repeatedly.
+
+    Example: hotloop probe https://api.groq.com/openai/v1 --model openai/gpt-oss-20b --out groq.yaml
 
     Parameters
     ----------
@@ -55,14 +58,18 @@ def probe(
         Base URL of an OpenAI-compatible service, or "local" for the embedded model.
     model
         The service's name of the model. [default for local: smollm2]
+    quick
+        Measure a tenth of it.
+    out
+        File for the profile, for hotloop sim.
     n
-        How many requests.
+        How many times to ask one question. [default: 20]
     concurrency
-        How many at a time.
+        How many at a time. [default: 1]
     prompt
-        What to ask each time.
+        The question.
     max_tokens
-        Cap of each reply.
+        Cap of each of its answers. [default: 64]
     timeout
         What a reply may take, like 10s.
     api_key
@@ -70,108 +77,119 @@ def probe(
     dialect
         The service's ways, if its URL does not tell: openai, groq, vllm, sglang, llamacpp, ollama, dynamo ...
     as_json
-        Print one object with all samples and percentiles instead.
+        Print one object with all samples instead.
     """
-    asked = _model(endpoint, model)
-    have_weights(endpoint, asked)
-    options = {"max_tokens": max_tokens, "timeout": timeout, "api_key": api_key, "dialect": dialect}
-    taken: list[Sample] = []
-    try:
-        with _bar(n, taken) as note:
-            measuring = measure(
-                endpoint, asked, prompt=prompt, requests=n, concurrency=concurrency, on_sample=note, **options
-            )
-            report = run_async(measuring, TO_REPORT)
-    except KeyboardInterrupt:
-        if taken:
-            _tell(report_of(taken), endpoint, asked, f"{len(taken)} of {n}", concurrency, as_json=as_json)
-        raise
-    _tell(report, endpoint, asked, str(n), concurrency, as_json=as_json)
-    lost = sum(report.failures.values())
-    return 0 if not lost else 1 if lost < n else 2
+    asked = Model(name=_name(endpoint, model), endpoint=endpoint, api_key=api_key, dialect=dialect)
+    question = (n, concurrency, prompt, max_tokens) != (None, None, None, None)
+    if question and (quick or out):
+        raise ConfigError(
+            "A profile takes more than one question: leave -n, --concurrency, --prompt and --max-tokens out, "
+            "or --quick and --out."
+        )
+    have_weights(endpoint, asked.name)
+    if question:
+        cell = Cell("question", 0, n or 20, concurrency or 1, max_tokens or 64, question=prompt or PROMPT)
+        return _ask(asked, cell, timeout, as_json=as_json)
+    return _probe(asked, QUICK if quick else FULL, timeout, out, as_json=as_json)
 
 
-def _model(endpoint: str, model: str | None) -> str:
+def _name(endpoint: str, model: str | None) -> str:
     if model is None and endpoint != "local":
         raise ConfigError("A service needs the name of a model: --model NAME.")
     return model or SMOLLM2
 
 
-@contextmanager
-def _bar(requests: int, taken: list[Sample]) -> Iterator[Callable[[Sample], None]]:
-    """A function that takes a sample down, and shows on a bar how many there are.
+def _ask(model: Model, cell: Cell, timeout: float, *, as_json: bool) -> int:
+    """Ask one question; 0 if every answer was complete, 2 if none was."""
+    with _bar([cell]) as note:
+        probe = Probe(model, timeout=timeout, note=note)
+        interrupted = _until_interrupted(_measure(probe, [cell]))
+    if measured := next((each for each in probe.found if each.samples), None):
+        (write_answers if as_json else show_answers)(model, measured, probe.ready_ms)
+    if interrupted:
+        raise interrupted
+    complete = len(measured.complete) if measured else 0
+    return 2 if not complete else int(complete < cell.requests)
 
-    The bar moves only between requests, so that drawing it does not disturb one that is being measured.
+
+async def _measure(probe: Probe, cells: Sequence[Cell]) -> None:
+    async with probe:
+        await probe.measure(cells)
+
+
+def _probe(model: Model, cells: Sequence[Cell], timeout: float, out: Path | None, *, as_json: bool) -> int:
+    """Find out everything; 0 if nothing failed, 2 if not even a profile could be fitted."""
+    if out:
+        _require_writable(out)
+    messages().print(_estimate(cells), soft_wrap=True)
+    with _bar(cells) as note:
+        probe = Probe(model, timeout=timeout, note=note)
+        interrupted = _until_interrupted(_run(probe, cells))
+    report = probe.report(replayed=not interrupted)
+    if out and report.fit:
+        save_profile(report.fit.profile, out)
+    if report.abilities:
+        (write_report if as_json else show_report)(report, out)
+    if interrupted:
+        raise interrupted
+    return 2 if report.fit is None else int(any(map(_has_failed, report.cells)))
+
+
+def _require_writable(out: Path) -> None:
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise ConfigError(
+            f"The profile cannot be written to {out}: that is a folder, or there is none to write it into."
+        )
+
+
+async def _run(probe: Probe, cells: Sequence[Cell]) -> None:
+    async with probe:
+        await probe.run(cells)
+
+
+def _until_interrupted(work: Coroutine[Any, Any, None]) -> KeyboardInterrupt | None:
+    """Do this work; what stopped it, if it was Ctrl-C."""
+    try:
+        run_async(work, TO_REPORT)
+    except KeyboardInterrupt as interrupted:
+        return interrupted
+    return None
+
+
+def _estimate(cells: Sequence[Cell]) -> str:
+    requests, read, written = cost(cells)
+    return (
+        f"About {requests:,} requests, {read:,} tokens to read and at most {written:,} to write. "
+        "Ctrl-C stops and shows what was found by then."
+    )
+
+
+def _has_failed(measured: Measured) -> bool:
+    """Whether something went wrong; that the service refuses a request is a finding."""
+    return not measured.refused and (bool(measured.stopped) or len(measured.complete) < len(measured.samples))
+
+
+@contextmanager
+def _bar(cells: Sequence[Cell]) -> Iterator[Note]:
+    """A function that shows on a bar what is being measured and how much of all that is.
+
+    The bar moves only between requests, and seldom, so that drawing it does not disturb what is measured.
     """
-    columns = (TextColumn("probing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = messages()
+    before = {cell: sum(each.total for each in cells[:place]) for place, cell in enumerate(cells)}
     with Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
     ) as progress:
-        task = progress.add_task("", total=requests)
-        drawn = time.monotonic()
+        task = progress.add_task("what it can do", total=sum(cell.total for cell in cells))
+        drawn = 0.0
 
-        def note(sample: Sample) -> None:
+        def note(cell: Cell, ended: int) -> None:
             nonlocal drawn
-            taken.append(sample)
-            progress.advance(task)
-            if time.monotonic() - drawn > 0.2:
+            progress.update(task, description=cell.title, completed=before[cell] + ended)
+            if not ended or time.monotonic() - drawn > 0.2:
                 progress.refresh()
                 drawn = time.monotonic()
 
         progress.refresh()
         yield note
-
-
-def _tell(report: ProbeReport, endpoint: str, model: str, requests: str, concurrency: int, *, as_json: bool) -> None:
-    if as_json:
-        write_json({"endpoint": endpoint, "model": model, "concurrency": concurrency} | msgspec.to_builtins(report))
-    else:
-        _show(report, f"{endpoint} · {model} · {requests} requests, {concurrency} at a time")
-
-
-def _show(report: ProbeReport, title: str) -> None:
-    console = results()
-    console.print(title, soft_wrap=True, markup=False)
-    console.print(_table(report))
-    console.print(_summary(report))
-    for error, times in report.failures.items():
-        console.print(f"[red]{times} failed:[/]", end=" ")
-        console.print(one_line(error), markup=False)
-    if report.buffered:
-        console.print(
-            f"[yellow]{report.buffered} buffered:[/] their tokens came all at once. Something between the model and "
-            "here holds the stream back; such replies have no tpot, and their ttft is that of the whole reply."
-        )
-    console.print(f"[dim]{_FORMULAS}[/]")
-
-
-def _table(report: ProbeReport) -> Table:
-    table = Table("", "p50", "p95", "p99", box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    table.add_row("ttft", *_times(report.ttft))
-    table.add_row("tpot", *_times(report.tpot))
-    table.add_row("end to end", *_times(report.end_to_end))
-    table.add_row("output tokens", *_tokens(report.samples))
-    if report.failures:
-        table.add_row("ttft, with failures", *_times(report.adjusted_ttft))
-        table.add_row("end to end, with failures", *_times(report.adjusted_end_to_end))
-    return table
-
-
-def _times(spread: Percentiles | None) -> list[str]:
-    if spread is None:
-        return ["-", "-", "-"]
-    return ["never" if value == inf else show_ms(value) for value in (spread.p50, spread.p95, spread.p99)]
-
-
-def _tokens(samples: list[Sample]) -> list[str]:
-    counts = [sample.output_tokens for sample in samples if sample.output_tokens is not None]
-    return [f"{percentile(counts, percent):.0f}" for percent in (50, 95, 99)] if counts else ["unknown"] * 3
-
-
-def _summary(report: ProbeReport) -> str:
-    complete = len(report.samples) - sum(report.failures.values())
-    ready = "" if report.warm_ms is None else f" · ready after {show_ms(report.warm_ms)}"
-    return f"{complete} of {len(report.samples)} complete · {report.output_tokens:,} tokens{ready}"

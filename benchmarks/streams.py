@@ -31,7 +31,9 @@ from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.sim import SimulatedService
 
 SECONDS = 5.0
-HEADING = ["", "streams", "tokens/s", "p50", "p95", "p99", "sent late", "CPU", ""]
+BUSY = 0.05
+HEADING = ["", "streams", "tokens/s", "p50", "p95", "p99", "sent late", "CPU", "waited", ""]
+SCHEDULED = Path("/proc/self/schedstat")  # Linux: nanoseconds on a core, and waiting for one
 REQUEST = b'{"model":"simulated","stream":true,"messages":[{"role":"user","content":"Count."}]}'
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: streams\r\ncontent-length: %d\r\n\r\n" % len(REQUEST)
 
@@ -59,7 +61,7 @@ class Case:
         """The line as text."""
         found = self.found
         late = [f"{found[f'late_{each}_ms']:.2f} ms" for each in ("p50", "p95", "p99")]
-        shares = [f"{found['late_share']:.2%}", f"{found['cpu_share']:.0%}"]
+        shares = [f"{found['late_share']:.2%}", f"{found['cpu_share']:.0%}", f"{found['waited']:.0%}"]
         return [self.name, str(self.streams), f"{found['rate']:,.0f}", *late, *shares, "met" if self.met else "NOT MET"]
 
 
@@ -92,12 +94,18 @@ async def _serve(profile: Profile) -> dict[str, float]:
         gc.collect()
         gc.freeze()
         print(service.url.rsplit(":", 1)[1].partition("/")[0], flush=True)
-        cpu, wall = time.process_time(), time.perf_counter()
+        cpu, wall, waited = time.process_time(), time.perf_counter(), _waited()
         await asyncio.to_thread(sys.stdin.readline)
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        cpu, wall, waited = time.process_time() - cpu, time.perf_counter() - wall, _waited() - waited
     stats = service.stats
     late = {f"late_{each}_ms": getattr(stats, f"late_{each}_ms") for each in ("p50", "p95", "p99")}
-    return late | {"late_share": stats.late_tokens / stats.tokens, "cpu_share": cpu / wall, "rate": stats.tokens / wall}
+    shares = {"late_share": stats.late_tokens / stats.tokens, "cpu_share": cpu / wall, "waited": waited / wall}
+    return late | shares | {"rate": stats.tokens / wall}
+
+
+def _waited() -> float:
+    """Seconds in which this process could have gone on, and had to wait for its core; 0 where nobody knows."""
+    return int(SCHEDULED.read_text().split()[1]) / 1e9 if SCHEDULED.exists() else 0.0
 
 
 def read(port: int, streams: int) -> None:
@@ -151,8 +159,12 @@ def show(file: Path | None) -> None:
     print(
         f"hotloop {about['hotloop']}, {about['python']}, {about['loop']}, {about['platform']}, {about['cores']} cores"
     )
-    print("\nhow much later than it was due a write happened; CPU: of one core\n")
+    print(
+        "\nhow much later than it was due a write happened; CPU: of one core; waited: for its core, taken by others\n"
+    )
     print(table(HEADING, CASES))
+    if max(case.found["waited"] for case in CASES) > BUSY:
+        print("\nThe machine is busy with something else: these figures say little about the service.")
     if file:
         file.write_text(json.dumps({"machine": about, "cases": [asdict(case) for case in CASES]}, indent=2) + "\n")
 

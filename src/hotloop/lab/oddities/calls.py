@@ -103,6 +103,14 @@ def repeated_arguments(talk: Talk) -> None:
         after(talk, chunk, like(chunk, {"tool_calls": [whole]}))
 
 
+def empty_items(talk: Talk) -> None:
+    """Items with empty arguments come between the others."""
+    for parts in calls(talk):
+        for chunk, item in parts:
+            empty = {"index": item["index"], "function": {"arguments": ""}}
+            after(talk, chunk, like(chunk, {"tool_calls": [empty]}))
+
+
 def whole_calls(talk: Talk) -> None:
     """Each call comes in one chunk, with its last token."""
     for parts in calls(talk):
@@ -177,6 +185,7 @@ ODDITIES: tuple[Oddity, ...] = (
     quoted_arguments,
     absent_arguments,
     repeated_arguments,
+    empty_items,
     whole_calls,
     burst,
     function_call,

@@ -76,12 +76,23 @@ def plain_json(reply: Outgoing) -> Outgoing:
 
 
 def tool_use_failed(reply: Outgoing) -> Outgoing:
-    """Calls are refused as Groq does, with status 400 and what the model wrote."""
+    """Calls are refused as Groq does, with status 400 and what the model wrote, in tags."""
+    return _unread(reply, lambda calls: "\n".join(f"<function={name}={text}</function>" for name, text in calls))
+
+
+def tool_use_listed(reply: Outgoing) -> Outgoing:
+    """The same, with what the model wrote as a fenced list."""
+    listed = '{{"name": "{}", "arguments": {}}}'
+    return _unread(reply, lambda calls: f"```json\n[{', '.join(listed.format(*call) for call in calls)}]\n```")
+
+
+def _unread(reply: Outgoing, write: Callable[[list[tuple[str, str]]], str]) -> Outgoing:
+    """The refusal of a reply whose calls, written in this way, the service cannot read."""
     message = msgspec.json.decode(_body(reply))["choices"][0]["message"]
     functions = [each["function"] for each in message.get("tool_calls", ())]
     if not functions:
         return reply
-    written = "\n".join(f"<function={each['name']}={each['arguments']}</function>" for each in functions)
+    written = write([(each["name"], each["arguments"]) for each in functions])
     fault = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
     return refusal(400, msgspec.json.encode({"error": fault | {"failed_generation": written}}))
 
@@ -138,8 +149,8 @@ def _share(entry: str) -> tuple[float, Outgoing | Change]:
     return float(percent) / 100, fault
 
 
-def _limited(headers: Headers) -> Outgoing:
-    return error(429, "Rate limit reached.", "requests", "rate_limit_exceeded", headers)
+def _limited(headers: Headers = (), sentence: str = "") -> Outgoing:
+    return error(429, f"Rate limit reached.{sentence}", "requests", "rate_limit_exceeded", headers)
 
 
 def _named(function: Callable[..., object]) -> tuple[str, str]:
@@ -148,13 +159,14 @@ def _named(function: Callable[..., object]) -> tuple[str, str]:
 
 _FAULTS: dict[str, tuple[str, Outgoing | Change]] = {
     "429": ("Status 429, with Retry-After and rate limit headers.", _limited(_LIMITS)),
-    "429-bare": ("Status 429 that does not say when to come back.", _limited(())),
+    "429-words": ("Status 429 that says when to come back in words only.", _limited((), " Please try again in 0.4s.")),
+    "429-bare": ("Status 429 that does not say when to come back.", _limited()),
     "498": ("Status 498: no capacity on this tier, as at Groq.", error(498, "Flex tier capacity exceeded.", "server")),
     "500": ("Status 500.", error(500, "The server had an error.", "server_error")),
     "502": ("Status 502 with a page of a gateway.", refusal(502, _PAGE, ((b"content-type", b"text/html"),))),
     "503": ("Status 503 with Retry-After.", error(503, "Overloaded.", "server_error", None, ((b"retry-after", b"1"),))),
 }
-for _change in (slow, cut, stall, plain_json, tool_use_failed):
+for _change in (slow, cut, stall, plain_json, tool_use_failed, tool_use_listed):
     _name, _sentence = _named(_change)
     _FAULTS[_name] = _sentence, _change
 for _oddity in (*calls.ODDITIES, *ends.ODDITIES):

@@ -189,9 +189,9 @@ async def _simulated(profile: Profile, dialect: str, scenario: Scenario) -> Line
 
 
 async def local() -> list[Line]:
-    """The embedded model, where there is something to win and where there is not; it reads slowly, so results are short."""
+    """The embedded model, where something can be won and where not; it reads slowly, so that 300 tokens are long."""
     lines = []
-    for scenario in scenarios(500, 8.0, 0.3)[:2]:
+    for scenario in scenarios(300, 8.0, 0.3)[:2]:
         asked = questions(scenario)
         options: dict[str, Any] = {
             "model": "smollm2",

@@ -53,8 +53,9 @@ def test_a_clock_that_changes_from_conversation_to_conversation():
 
 def test_other_agents_in_the_same_file_may_be_meant():
     prompts = [*talk(1, 2), *talk(2, 2, f"Write SQL. {LONG}"), *talk(3, 2), *talk(4, 2, f"Write SQL. {LONG}")]
-    faults = compare(recorded(*prompts)).faults
-    assert [(each.line, each.found.cause, each.meant) for each in faults] == [(3, "text", True)]
+    compared = compare(recorded(*prompts))
+    assert [(each.line, each.found.cause, each.meant) for each in compared.faults] == [(3, "text", True)]
+    assert compared.again == 0
 
 
 def test_history_that_is_cut_a_little_each_turn():

@@ -48,7 +48,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What was compared: tokens are estimates, `again` those that were read anew because of the faults."""
+    """What was compared: tokens are estimates, `again` those that were read anew because of faults that are not meant."""
 
     prompts: int
     conversations: int
@@ -101,7 +101,8 @@ def compare(prompts: Sequence[Prompt]) -> Comparison:
         talks.insert(0, _Talk(prompt, said))
         del talks[_REMEMBERED:]
     tokens = sum(estimated_tokens(each.body) for each in prompts)
-    return Comparison(len(prompts), conversations, tokens, sum(each.found.again for each in faults), faults)
+    again = sum(each.found.again for each in faults if not each.meant)
+    return Comparison(len(prompts), conversations, tokens, again, faults)
 
 
 def _prompt(path: Path, number: int, line: bytes) -> Prompt:
@@ -110,7 +111,7 @@ def _prompt(path: Path, number: int, line: bytes) -> Prompt:
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}, line {number}: it is no JSON object ({error}).") from None
     chain = list(_unwrapped(msgspec.Raw(line), fields))
-    if chain and "messages" in chain[-1][1]:
+    if "messages" in chain[-1][1]:
         named = (_text(each[1], name) for each in reversed(chain) for name in _NAMES)
         return Prompt(number, bytes(chain[-1][0]), next(filter(None, named), ""))
     raise ConfigError(f"{path}, line {number}: there is no request with messages in it, also not as its body.")

@@ -81,7 +81,7 @@ def test_a_profile_is_served_with_its_faults_and_limits(tmp_path):
         _, err = process.communicate(timeout=ENOUGH)
     assert process.returncode == 0
     assert "ours: a test. Confidence: none." in err
-    *_, served, kept = err.splitlines()
+    *_, kept, served = err.splitlines()
     assert served == "requests served: 3 · tokens: 2"
     assert kept.startswith("writes behind time: p99 ")
 

@@ -142,4 +142,4 @@ def _served(stats: Stats) -> str:
         return served
     late = f" · {stats.late_tokens:,} tokens late" if stats.late_tokens else ""
     p99, worst = show_ms(stats.late_p99_ms), show_ms(stats.late_ms)
-    return f"{served}{late}\nwrites behind time: p99 {p99}, at most {worst}"
+    return f"writes behind time: p99 {p99}, at most {worst}\n{served}{late}"

@@ -48,7 +48,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What was compared: tokens are estimates, `again` those that were read anew because of faults that are not meant."""
+    """What was compared: tokens are estimates, `again` those that were read anew for faults that cannot be meant."""
 
     prompts: int
     conversations: int

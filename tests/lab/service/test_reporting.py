@@ -97,3 +97,10 @@ def test_without_a_cache_nothing_is_said_of_one():
 
 def test_a_request_may_do_without_the_cache():
     assert ask("llamacpp", again=True, fields={"cache_prompt": False}).times[0] == 80
+
+
+def test_an_odd_stream_tells_no_times():
+    groq = Profile(name="x", kind="lpu", dialect="groq", base_ms=1.0, per_prompt_token_ms=0.0, tpot_ms=Curve(1.0))
+    recorder = exchange(SimulatedTransport(["one two three"], profile=groq, faults="pings:100%"), body(True))
+    assert recorder.parsed().server_ms == {}
+    assert recorder.parsed().usage.output_tokens == 3

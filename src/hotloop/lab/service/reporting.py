@@ -29,7 +29,7 @@ def report_of(profile: Profile, work: Work, request: Request, completion_tokens:
         usage["prompt_tokens_details"] = {"cached_tokens": work.cached}
         if dialect == "deepseek":
             usage["prompt_cache_hit_tokens"] = work.cached
-    if tell := _TIMINGS.get(dialect):
+    if work.arrived and (tell := _TIMINGS.get(dialect)):  # an odd reply is written before there are times to tell
         tell(profile, work, request, report)
     return report
 

@@ -154,8 +154,9 @@ def _require_held(model: worker.Model, function: Function) -> None:
     if not model.holds(grammar.check(function), grammar.MARK):
         raise EngineFault(
             400,
-            f"The schema of {function.name} cannot be held while decoding. Look for a pattern with "
-            "look-around, \\b, \\A, \\Z or a back reference, or limits that exclude each other.",
+            f"The schema of {function.name} cannot be held while decoding. Look for a pattern with look-around, \\b, "
+            "\\A, \\Z or a back reference, limits that exclude each other, options of oneOf that overlap, uniqueItems, "
+            "contains, minProperties, propertyNames, not, if, and keys that depend on others.",
         )
 
 

@@ -20,7 +20,7 @@ Schema = dict[str, Any]
 MARK = "~"  # what no model would begin with by itself
 
 _HEADER = "%llguidance {}\n"
-_COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+_COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": False}
 _MOST_CALLS = 8
 _MOST_ITEMS = 16
 _MOST_KEYS = 12
@@ -31,6 +31,9 @@ _NUMBER = 10**12
 _SMALLEST_STEP = 0.000001
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SINGLES = ("items", "additionalProperties")
+_FORMATS = frozenset(["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
+_OTHER_KEYS = frozenset(["patternProperties", "propertyNames", "maxProperties"])
+_REFUSED: Schema = {"not": {}}  # by llguidance; it takes a least number of keys, but does not keep to it
 _JOINED = frozenset(["allOf", "anyOf", "oneOf", "$ref"])  # keys whose schemas are about the same value
 _NOTES = frozenset(["title", "description", "default", "examples", "$defs", "definitions"])
 _PLACE = "#/$defs/said-"
@@ -118,6 +121,8 @@ def _bounded(schema: Any, said: Sequence[str], whole: bool = True) -> Any:
     if not isinstance(schema, dict):
         return schema
     made = _with_bounded_parts(schema, said, whole)
+    if made.pop("minProperties", 0) > len(made.get("required", ())):
+        return _REFUSED
     if "enum" in made or "const" in made:
         return made
     kinds = made["type"] if isinstance(made.get("type"), list) else [made.get("type")]
@@ -137,6 +142,8 @@ def _with_bounded_parts(schema: Schema, said: Sequence[str], whole: bool) -> Sch
     whole_options = whole and len(schema.keys() - _NOTES) == 1
     made: Schema = {}
     for key, value in schema.items():
+        if key == "format" and value not in _FORMATS:  # which says nothing, unless somebody knows it
+            continue
         if key in _MAPS:
             value = {name: _bounded(each, said) for name, each in value.items()}
         elif key in ("allOf", "anyOf", "oneOf"):
@@ -154,9 +161,9 @@ def _keys(schema: Schema, said: Sequence[str]) -> Schema:
     if "properties" in schema and ("additionalProperties" not in schema or not said):
         return {"additionalProperties": schema.get("additionalProperties", False)}
     others = schema.get("additionalProperties", True)
-    if not said or others is False or {"patternProperties", "propertyNames"} & schema.keys():
+    if not said or others is False or _OTHER_KEYS & schema.keys():
         return {}
-    words = [each for each in said if " " not in each][:_MOST_KEYS]
+    words = [each for each in said if each and " " not in each][:_MOST_KEYS]
     value = _defined(_SCALAR) if others is True or not others else others
     named = dict.fromkeys([*schema.get("required", ()), *words], value) | schema.get("properties", {})
     return {"properties": named, "additionalProperties": False}
@@ -180,7 +187,8 @@ def _limits(schema: Schema, kinds: Sequence[str | None], said: Sequence[str]) ->
 
 def _said_string(schema: Schema, kinds: Sequence[str | None], said: Sequence[str]) -> Schema:
     """A string that nothing narrows down becomes one of the `said` strings that are neither too short nor long."""
-    shortest, longest = schema.get("minLength", 0), schema.get("maxLength", _LONGEST_FREE)
+    shortest = schema.get("minLength", 0)
+    longest = schema.get("maxLength", max(_LONGEST_FREE, shortest))
     fitting: Schema = {"enum": [each for each in said if shortest <= len(each) <= longest]}
     words = fitting if fitting["enum"] else schema | {"type": "string", "maxLength": longest}
     others = [kind for kind in kinds if kind != "string"]

@@ -48,9 +48,9 @@ def prepare(request: ChatRequest) -> Prepared:
     """The prompt, the constraint and the way to read what comes."""
     functions = called_for(request)
     if functions:
-        constraint = grammar.calls(functions, said(request.messages, results=request.chosen is not None))
+        constraint = grammar.calls(functions, _sayable(request, results=request.chosen is not None))
     elif request.form is not None:
-        constraint = grammar.formed(request.form, said(request.messages, results=True))
+        constraint = grammar.formed(request.form, _sayable(request, results=True))
     elif request.tools:
         constraint = grammar.answer([offer.function for offer in request.tools], _ENDS)
     else:
@@ -95,6 +95,10 @@ def said(messages: Sequence[Message], *, results: bool = False) -> list[str]:
         elif message.role == "tool" and results:
             found |= dict.fromkeys(_spans(_plain(message.text)))
     return list(found)[:_MOST_SAID]
+
+
+def _sayable(request: ChatRequest, *, results: bool) -> list[str]:
+    return said(request.messages, results=results) or [""]  # something, so that no text goes on for ever
 
 
 def _spans(text: str) -> Iterator[str]:

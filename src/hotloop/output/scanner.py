@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 _IN_TEXT = re.compile(r'"|\\.?', re.S)
-_BETWEEN = re.compile(r"[\s,:]*")
-_WORD = re.compile(r'[^\s,:{}\[\]"]*')
+_OUTSIDE = re.compile(r'([^\s,:{}\[\]"]*)[\s,:]*([{}\[\]"]?)')  # a word, what parts it from the next, a mark
 _SHARE = 32  # the part of it that a value has to have grown by
 
 
@@ -71,19 +70,19 @@ class PartialScanner:
         return len(fragment)
 
     def _outside(self, fragment: str, start: int) -> int:
-        """Read one mark, or go on in a word; the place after it."""
-        end = _WORD.match(fragment, start).end()  # type: ignore[union-attr]  # it always matches
-        if end > start:
-            self._token.append(fragment[start:end])
-        if end == len(fragment):
-            return end
+        """Read a word and a mark, each of which may be missing; the place after them."""
+        found = _OUTSIDE.match(fragment, start)
+        assert found is not None
+        word, mark = found.groups()
+        if word:
+            self._token.append(word)
+        if found.end(1) == len(fragment):  # the word may go on
+            return len(fragment)
         if self._token:
             self._complete("")
-        at = _BETWEEN.match(fragment, end).end()  # type: ignore[union-attr]  # it too
-        if at < len(fragment) and fragment[at] in '"{}[]':
-            self._mark(fragment[at])
-            return at + 1
-        return at
+        if mark:
+            self._mark(mark)
+        return found.end()
 
     def _mark(self, char: str) -> None:
         if char == '"':

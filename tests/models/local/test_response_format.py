@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import jsonschema
 import msgspec
 import pytest
 
+from hotloop import Agent
+from hotloop.lab.orders import query_order_status
 from hotloop.models.local import grammar, smollm2, template
 from hotloop.models.local.engine import LocalTransport
 from hotloop.models.local.request import BadRequest, Function, read_request
@@ -78,6 +80,17 @@ async def test_a_small_model_calls_first_and_answers_from_the_results(ask: Ask, 
         "city": "Shenzhen",
         "items": 3,
     }
+
+
+async def test_an_agent_on_the_engine_answers_with_a_value(local: LocalTransport) -> None:
+    class Place(msgspec.Struct):
+        order_id: Annotated[str, msgspec.Meta(pattern="^[0-9]{8}$")]
+        status: Literal["packed", "shipped", "delivered"]
+
+    agent = Agent(model="smollm2", endpoint=local, dialect="openai", tools=[query_order_status], output=Place)
+    result = await agent.run("What is the status of order 20250101?")
+    assert result.output == Place("20250101", "shipped")
+    assert [facts.tools for facts in result.trace.turns] == [["query_order_status"], []]
 
 
 async def test_beside_tools_a_model_calls_or_answers_in_the_form(

@@ -176,6 +176,13 @@ def test_a_key_that_is_not_taken_is_an_error(hotloop, serve):
     assert "no such key" in ended.err
 
 
+@pytest.mark.parametrize(("url", "options"), [("nowhere", []), ("http://127.0.0.1:9", ["--dialect", "none"])])
+def test_what_cannot_be_asked_is_told_before_any_estimate(hotloop, url, options):
+    ended = hotloop("probe", url, "--model", "m", *options)
+    assert ended.code == 2
+    assert ended.err.startswith("error: ")
+
+
 @pytest.mark.parametrize("options", [["--quick", "-n", 3], ["--out", "p.yaml", "--prompt", "Hi"]])
 def test_one_question_gives_no_profile(hotloop, options):
     ended = hotloop("probe", "http://127.0.0.1:9/v1", "--model", "m", *options)

@@ -68,8 +68,7 @@ def test_everything_is_noted_as_it_ends():
         name="m", endpoint=simulated(Profile(name="p", kind="lpu", base_ms=1, per_prompt_token_ms=0, tpot_ms=Curve(1)))
     )
     cells = [Cell("cached", 200, 3), Cell("at once", 60, 4, at_once=2, max_tokens=30, beside=1)]
-    probe = Probe(model, note=lambda cell, ended: noted.append((cell.kind, ended)))
-    run_virtual(probe.measure(cells))
+    run_virtual(Probe(model).measure(cells, lambda cell, ended: noted.append((cell.kind, ended))))
     assert noted == [("cached", ended) for ended in range(5)] + [("at once", ended) for ended in range(7)]
     assert [cell.total for cell in cells] == [4, 6]
 

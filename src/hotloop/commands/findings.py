@@ -113,7 +113,9 @@ def _remarks(cells: list[Measured]) -> Iterator[str]:
         if measured.stopped and measured.stopped not in told.failures:
             yield f"[yellow]{title}:[/] {escape(one_line(measured.stopped))}"
         if told.buffered:
-            yield f"{title}: {_buffered(told.buffered)}"
+            yield (
+                f"[yellow]{title}:[/] {told.buffered} replies came all at once, held back on the way; they have no tpot"
+            )
         if measured.busy > _BUSY:
             yield (
                 f"[yellow]{title}:[/] this machine was busy {measured.busy:.0%} of the time; "

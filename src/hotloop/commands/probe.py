@@ -44,11 +44,11 @@ def probe(
     dialect: str | None = None,
     as_json: Json = False,
 ) -> int:
-    """Find out what a model service can do and how fast it is, or measure one question.
+    """Find out what a model service can do and how fast it is.
 
-    It asks for tools, structured output and what else differs, measures prompts of several lengths, cold and cached,
-    and up to 100 requests at once, and fits a profile that can be simulated. With any of -n, --concurrency, --prompt
-    and --max-tokens it only asks one question repeatedly.
+    It asks, measures up to 100 requests at once, and fits a profile that hotloop sim takes.
+
+    With -n, --concurrency, --prompt or --max-tokens it asks one question again and again instead.
 
     Example: hotloop probe https://api.groq.com/openai/v1 --model openai/gpt-oss-20b --out groq.yaml
 
@@ -101,9 +101,9 @@ def _name(endpoint: str, model: str | None) -> str:
 
 def _ask(model: Model, cell: Cell, timeout: float, *, as_json: bool) -> int:
     """Ask one question; 0 if every answer was complete, 2 if none was."""
+    probe = Probe(model, timeout=timeout)
     with _bar([cell]) as note:
-        probe = Probe(model, timeout=timeout, note=note)
-        interrupted = _until_interrupted(_measure(probe, [cell]))
+        interrupted = _until_interrupted(_measure(probe, cell, note))
     if measured := next((each for each in probe.found if each.samples), None):
         (write_answers if as_json else show_answers)(model, measured, probe.ready_ms)
     if interrupted:
@@ -112,19 +112,19 @@ def _ask(model: Model, cell: Cell, timeout: float, *, as_json: bool) -> int:
     return 2 if not complete else int(complete < cell.requests)
 
 
-async def _measure(probe: Probe, cells: Sequence[Cell]) -> None:
+async def _measure(probe: Probe, cell: Cell, note: Note) -> None:
     async with probe:
-        await probe.measure(cells)
+        await probe.measure([cell], note)
 
 
 def _probe(model: Model, cells: Sequence[Cell], timeout: float, out: Path | None, *, as_json: bool) -> int:
     """Find out everything; 0 if nothing failed, 2 if not even a profile could be fitted."""
     if out:
         _require_writable(out)
+    probe = Probe(model, timeout=timeout)
     messages().print(_estimate(cells), soft_wrap=True)
     with _bar(cells) as note:
-        probe = Probe(model, timeout=timeout, note=note)
-        interrupted = _until_interrupted(_run(probe, cells))
+        interrupted = _until_interrupted(_run(probe, cells, note))
     report = probe.report(replayed=not interrupted)
     if out and report.fit:
         save_profile(report.fit.profile, out)
@@ -142,9 +142,9 @@ def _require_writable(out: Path) -> None:
         )
 
 
-async def _run(probe: Probe, cells: Sequence[Cell]) -> None:
+async def _run(probe: Probe, cells: Sequence[Cell], note: Note) -> None:
     async with probe:
-        await probe.run(cells)
+        await probe.run(cells, note)
 
 
 def _until_interrupted(work: Coroutine[Any, Any, None]) -> KeyboardInterrupt | None:

@@ -31,34 +31,41 @@ async def find_abilities(asker: Asker, texts: Texts) -> AsyncIterator[Ability]:
 
     Raises ModelError when the service cannot be used at all: nobody there, a key or a model that it does not take.
     """
-    async for each in _plain(asker, texts):
+    for each in _told_by(await _count(asker, texts)):
         yield each
     yield await _cached_tokens(asker, texts)
-    async for each in _tools(asker):
+    for each in await _tools(asker):
         yield each
     for name, with_tools, stream in _SCHEMA_WAYS:
         answer = understood(await _structured(asker, with_tools=with_tools, stream=stream))
         yield Ability(name, *_held_to_schema(answer))
 
 
-async def _plain(asker: Asker, texts: Texts) -> AsyncIterator[Ability]:
+async def _count(asker: Asker, texts: Texts) -> Answer:
+    """The answer to a plain question, the second one if the first came all at once, as it may on a busy machine."""
     prompt = texts.fixed(COUNT)
-    answer = understood(await patiently(lambda: asker.ask(prompt.messages, max_tokens=48)))
-    if answer.reply is None:
-        assert answer.error is not None
-        raise answer.error
-    usage = answer.reply.usage
-    texts.learn(prompt, usage.input_tokens)
+    for _ in range(2):
+        answer = understood(await patiently(lambda: asker.ask(prompt.messages, max_tokens=48)))
+        if answer.error is not None:
+            raise answer.error
+        if _streamed_text(answer)[0] != "no":
+            break
+    if answer.reply is not None:
+        texts.learn(prompt, answer.reply.usage.input_tokens)
+    return answer
+
+
+def _told_by(answer: Answer) -> Iterator[Ability]:
+    """What a plain answer shows."""
     yield Ability("streamed text", *_streamed_text(answer))
-    counted = usage.output_tokens is not None
-    yield Ability(
-        "usage in the stream", *(("yes", "") if counted else ("no", "nothing says how many tokens there were"))
-    )
-    if answer.own is None:
-        yield Ability("server timings", "no", "none of a kind that is known")
+    if answer.reply is not None and answer.reply.usage.output_tokens is not None:
+        yield Ability("usage in the stream", "yes", "")
     else:
-        dialect = answer.own.dialect
-        yield Ability("server timings", "yes", _TIMINGS[dialect], dialect)
+        yield Ability("usage in the stream", "no", "nothing says how many tokens there were")
+    if answer.own is not None:
+        yield Ability("server timings", "yes", _TIMINGS[answer.own.dialect], answer.own.dialect)
+    else:
+        yield Ability("server timings", "no", "none of a kind that is known")
 
 
 _TIMINGS = {
@@ -94,23 +101,21 @@ async def _cached_tokens(asker: Asker, texts: Texts) -> Ability:
     return Ability(name, "yes", f"{usage.cached_tokens:,}{of} of a repeated prompt")
 
 
-async def _tools(asker: Asker) -> AsyncIterator[Ability]:
+async def _tools(asker: Asker) -> list[Ability]:
     question = [{"role": "user", "content": _QUESTION}]
     heard = await patiently(lambda: asker.ask(question, max_tokens=_ROOM, tools=_TOOLS))
     answer = understood(heard)
-    if answer.reply is None or not answer.reply.calls:
+    calls = answer.reply.calls if answer.reply is not None else []
+    if not calls:
         refused = _refused(answer) if answer.reply is None else None
-        yield Ability("tools", *(refused or ("unknown", "it answered in text instead")))
-        for name in ("parallel calls", "streamed arguments"):
-            yield Ability(name, "unknown", "it made no call")
-        return
-    calls = answer.reply.calls
-    yield Ability("tools", "yes", ", ".join(dict.fromkeys(call.name for call in calls)) + " called")
-    if len(calls) > 1:
-        yield Ability("parallel calls", "yes", f"{len(calls)} calls in one reply")
-    else:
-        yield Ability("parallel calls", "no", "1 call where 2 were asked for")
-    yield Ability("streamed arguments", *_granularity(heard, len(calls)))
+        unknown = [Ability(name, "unknown", "it made no call") for name in ("parallel calls", "streamed arguments")]
+        return [Ability("tools", *(refused or ("unknown", "it answered in text instead"))), *unknown]
+    several = len(calls) > 1
+    return [
+        Ability("tools", "yes", f"{', '.join(dict.fromkeys(call.name for call in calls))} called"),
+        Ability("parallel calls", "yes" if several else "no", f"{len(calls)} in one reply, where 2 were asked for"),
+        Ability("streamed arguments", *_granularity(heard, len(calls))),
+    ]
 
 
 def _granularity(heard: Heard, calls: int) -> tuple[Found, str, Granularity]:

@@ -46,27 +46,26 @@ class Measured(msgspec.Struct):
 
 
 class Measuring:
-    """Measures cells one after the other into `found`, where each can be seen as it grows.
+    """Measures cells one after the other into `found`, where each can be seen as it grows."""
 
-    `note` is told a cell and how many of its requests have ended, first 0.
-    """
-
-    def __init__(self, asker: Asker, texts: Texts, note: Note) -> None:
+    def __init__(self, asker: Asker, texts: Texts) -> None:
         self.found: list[Measured] = []
         self._asker = asker
         self._texts = texts
-        self._note = note
         self._too_long: float = inf  # tokens of a prompt that was refused
         self._too_many: float = inf  # requests at once of which most failed
         self._gone = ""
 
-    async def measure(self, cells: Sequence[Cell]) -> None:
-        """Measure these cells; what the service refuses, and what it then would refuse too, is left out."""
+    async def measure(self, cells: Sequence[Cell], note: Note = lambda cell, ended: None) -> None:
+        """Measure these cells; what the service refuses, and what it then would refuse too, is left out.
+
+        `note` is told a cell and how many of its requests have ended, first 0.
+        """
         for cell in cells:
             measured = Measured(cell, stopped=self._hopeless(cell))
             self.found.append(measured)
             if not measured.stopped:
-                await _Run(measured, self._asker, self._texts, self._note).run()
+                await _Run(measured, self._asker, self._texts, note).run()
                 self._learn(measured)
 
     def _hopeless(self, cell: Cell) -> str:

@@ -41,21 +41,21 @@ class Probe:
     """Asks a model of a service; what was found can be read at any time, also after it was cancelled.
 
     It asks straight over the transport: no retry, queue or circuit breaker of ours is between. `timeout` is what a
-    reply may take, in seconds; `note` is told a cell and how many of its requests have ended.
+    reply may take, in seconds.
 
         async with Probe(model) as probe:
             await probe.run()
         print(probe.report().fit.profile)
     """
 
-    def __init__(self, model: Model, *, timeout: float = 60.0, note: Note = lambda cell, ended: None) -> None:
+    def __init__(self, model: Model, *, timeout: float = 60.0) -> None:
         backend = Backend(model)
         self.abilities: list[Ability] = []
         self.ready_ms = 0.0
         self._model = model
         self._asker = Asker(backend.transport, model.name, backend.dialect, timeout)
         self._texts = Texts()
-        self._measuring = Measuring(self._asker, self._texts, note)
+        self._measuring = Measuring(self._asker, self._texts)
 
     async def __aenter__(self) -> Self:
         """Raises ConnectError when nobody is there, WeightsError for an embedded model without weights."""
@@ -68,19 +68,20 @@ class Probe:
     async def __aexit__(self, *_: object) -> None:
         await self._asker.transport.aclose()
 
-    async def run(self, cells: Sequence[Cell] = FULL) -> None:
+    async def run(self, cells: Sequence[Cell] = FULL, note: Note = lambda cell, ended: None) -> None:
         """Find out what the service can do, then measure these cells.
 
-        Raises ModelError when the first question is not answered: a key or a model that the service does not take. What
-        it refuses later is a finding.
+        `note` is told what is being measured: a cell, and how many of its requests have ended, first 0. Raises
+        ModelError when the first question is not answered: a key or a model that the service does not take. What it
+        refuses later is a finding.
         """
         async for ability in find_abilities(self._asker, self._texts):
             self.abilities.append(ability)
-        await self.measure(cells)
+        await self.measure(cells, note)
 
-    async def measure(self, cells: Sequence[Cell]) -> None:
-        """Measure these cells only."""
-        await self._measuring.measure(cells)
+    async def measure(self, cells: Sequence[Cell], note: Note = lambda cell, ended: None) -> None:
+        """Measure these cells only; see `run`."""
+        await self._measuring.measure(cells, note)
 
     @property
     def found(self) -> list[Measured]:

@@ -14,7 +14,6 @@ from hotloop.trace.stats import percentile
 _MOST_WEIGHT = 300.0  # of one point, so that the line has to fit everywhere and not only where most was measured
 _UNSEEN_BLOCK = 16  # tokens, of a cache that shows in the times only
 _LARGEST_BLOCK = 1024
-_MIDDLE = 2.563  # sigmas that the middle 80 % of a normal distribution are wide
 _SPARED = 0.5  # share of what was sent before, which must have been spared for that to be a cache
 
 
@@ -73,11 +72,11 @@ def cache_block(alone: Sequence[Sample], reading: float, front: float) -> int:
 
 
 def spread(values: Sequence[float]) -> float:
-    """The sigma of the lognormal distribution that the middle 80 % of these are like."""
+    """The sigma of the lognormal distribution that the middle two thirds of these are like."""
     if not values:
         return 0.0
-    low, high = percentile(values, 10), percentile(values, 90)
-    return min(math.log(high / low) / _MIDDLE, 1.0)
+    low, high = percentile(values, 16), percentile(values, 84)
+    return min(math.log(high / low) / 2, 1.0)
 
 
 def is_known(sample: Sample) -> bool:

@@ -44,7 +44,7 @@ async def _measure(profile: Profile, found: Sequence[Measured]) -> list[Measured
     texts = Texts()
     async for _ in find_abilities(asker, texts):
         pass  # asked for how long its prompts are, which the texts learn
-    measuring = Measuring(asker, texts, lambda cell, ended: None)
+    measuring = Measuring(asker, texts)
     await measuring.measure([measured.cell for measured in found])
     return measuring.found
 

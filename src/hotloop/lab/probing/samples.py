@@ -17,7 +17,7 @@ from hotloop.lab.probing.texts import Prompt
 from hotloop.units import NS_PER_MS, ms
 
 _FEW = 4  # fewer tokens than this may well arrive in one read
-_ENOUGH = 8  # tokens in a stretch from which its speed can be told
+_ENOUGH = 8  # reads from which a speed can be told
 _SIGMA = 1.4826  # a normal distribution's standard deviation in median absolute deviations
 
 
@@ -132,8 +132,8 @@ def _stretch(
 ) -> Iterator[Stretch]:
     reads = answer.tokens[1:]
     first, last = bisect_left(reads, (begin, 0)), bisect_right(reads, (end, 1 << 30)) - 1
-    tokens = sum(count for _, count in reads[first + 1 : last + 1]) * _tokens_a_piece(answer)
-    if tokens >= _ENOUGH:
+    if last - first >= _ENOUGH:
+        tokens = sum(count for _, count in reads[first + 1 : last + 1]) * _tokens_a_piece(answer)
         since, until = reads[first][0], reads[last][0]
         after = bisect_right(prefills, (until, 0))  # the next one may have begun before
         around = [Prefill((at - since) / NS_PER_MS, read) for at, read in prefills[: after + 1] if at > since]

@@ -157,3 +157,20 @@ def test_nothing_is_learned_from_a_silence_that_was_ours() -> None:
         return (await think(once)).attempts
 
     assert virtually(main()) == ["first m 0-2100 failed: The reply stopped after 1 token: nothing came for 2 s."]
+
+
+def test_a_reader_who_comes_late_does_not_meddle_with_the_next_reply() -> None:
+    """The connection, whose throttle it is, may carry another one by then."""
+    wire, throttles = Wire([says(WORDS)]), []
+
+    async def main() -> None:
+        await think(client(wire), reader=lambda events, throttle=None: throttles.append(throttle))
+        [of_connection] = wire.throttles
+        of_connection.pause()
+        throttles[0].resume()
+        assert of_connection.paused
+        of_connection.resume()
+        throttles[0].pause()
+        assert not of_connection.paused
+
+    virtually(main(), wire)

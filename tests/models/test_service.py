@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from asking import Asked, Plan, Wire, asked, client, refuses, run, says, silent, think, virtually
+from asking import PROMPT, Asked, Plan, Wire, asked, breaks, client, refuses, run, says, silent, think, virtually
 
 from hotloop import Agent, Breaker, Budget, Model, Policy
-from hotloop.errors import CircuitOpen, Overloaded, ReplyTimeout, ServiceBusy
+from hotloop.errors import CircuitOpen, Overloaded, ReplyTimeout, ServiceBusy, TransportError
+from hotloop.models.ask import Ask
 from hotloop.models.service import service_of
+from hotloop.outlet import nobody
 from hotloop.testing import run_virtual
+from hotloop.trace.ledger import Ledger
+from hotloop.units import clock
 
 BUSY = "failed: The service answered 503: busy."
 OPENS_AT_FOUR = Breaker(window=4, at_least=4, cool=10.0, probes=2)
@@ -137,6 +142,44 @@ def test_a_service_that_says_nothing_in_all_our_time_is_closed_off() -> None:
         return [type((await run(asking)).outcome).__name__ for _ in range(5)]
 
     assert virtually(main(), wire) == ["ReplyTimeout"] * 4 + ["CircuitOpen"]
+
+
+def test_a_reply_that_broke_while_we_had_little_time_left_is_its_fault() -> None:
+    plan = breaks(TransportError("cut"), 450, says("a " * 50, ttft=100))
+    wire = Wire([plan] * 4)
+    asking = agent(wire, breaker=OPENS_AT_FOUR, stall=0.4, budget=Budget(total=0.5, answer_reserve=0.1))
+
+    async def main() -> list[str]:
+        return [type((await run(asking)).outcome).__name__ for _ in range(5)]
+
+    assert virtually(main(), wire) == ["TransportError"] * 4 + ["CircuitOpen"]
+
+
+def test_who_waits_for_a_place_keeps_nobody_from_trying() -> None:
+    """Two may try whether it is back; one of them waits for a place and gives up."""
+    wire = Wire([says("a b", tpot=15_000), *[refuses()] * 4, says("Hello", 500), says("Hello")])
+    asking = client(wire, retries=0, max_concurrent=2, breaker=OPENS_AT_FOUR, stall=None)
+
+    async def main() -> list[str]:
+        long = asyncio.create_task(think(asking))
+        await asyncio.sleep(0)
+        for _ in range(4):
+            await think(asking)
+        await asyncio.sleep(10)
+        tries = await asyncio.gather(think(asking), think(asking, cancel_at=100), _after(0.2, think(asking)))
+        return [each.attempts[0] for each in tries] + [(await long).story]
+
+    assert virtually(main(), wire) == [
+        "first m 0-510 ok",
+        "first m 0-100 cancelled",
+        "first m 310-420 ok",
+        "first ok",
+    ]
+
+
+async def _after(seconds: float, asking: Coroutine[Any, Any, Asked]) -> Asked:
+    await asyncio.sleep(seconds)
+    return await asking
 
 
 # Who shares it
@@ -340,11 +383,6 @@ class Odd(Wire):
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), TimeoutError("of its own"), OSError("broken")])
 def test_a_bug_of_a_transport_is_raised_as_it_is_and_noted(error: Exception) -> None:
-    from hotloop.models.ask import Ask
-    from hotloop.outlet import nobody
-    from hotloop.trace.ledger import Ledger
-    from hotloop.units import clock
-
     async def main() -> list[tuple[str, str]]:
         asking = client(Odd(error), max_concurrent=1)
         ledger = Ledger(clock(), "t")
@@ -360,3 +398,12 @@ def test_a_reply_that_is_cancelled() -> None:
     found = asked(client(Wire([says("a b c")])), cancel_at=115)
     assert found.attempts == ["first m 0-115 cancelled"]
     assert found.stages == ["prefill 100", "decode 15"]
+
+
+def test_a_service_has_seen_what_it_replied_to() -> None:
+    async def main() -> list[int]:
+        ledger = Ledger(clock(), "t")
+        asking = client(Wire([refuses(), says("Hello")]), retries=0)
+        return [(await think(asking, ledger=ledger)).trace._ledger.sent for _ in range(2)]
+
+    assert virtually(main()) == [0, len(PROMPT)]

@@ -112,7 +112,7 @@ FAST = Profile(
     kind="lpu",
     base_ms=5.0,
     per_prompt_token_ms=0.02,
-    tpot_ms=Curve(1.0),
+    tpot_ms=Curve(2.0),
     slots=5,
     cache_block=16,
     dialect="groq",
@@ -143,8 +143,8 @@ def test_a_quick_probe_shows_what_it_found_and_keeps_the_profile(hotloop, serve,
         assert any(re.match(shown, line) for line in lines), shown
     profile = load_profile(file)
     assert (profile.kind, profile.slots, profile.dialect, profile.granularity) == ("lpu", 5, "groq", "call")
-    assert profile.base_ms + profile.rtt_ms == pytest.approx(5, abs=2)
-    assert profile.tpot_ms.a == pytest.approx(1, rel=0.1)
+    assert profile.base_ms + profile.rtt_ms == pytest.approx(5, abs=4)
+    assert profile.tpot_ms.a == pytest.approx(2, rel=0.2)
     assert re.match(r"hotloop probe of 127\.0\.0\.1:\d+ on \d{4}-\d\d-\d\d, \d+ requests", profile.source)
 
 

@@ -149,7 +149,7 @@ def test_ctrl_c_during_a_probe_shows_what_was_measured(serve, as_json):
         return " ".join(["word"] * 60)
 
     url = serve(answer, ttft=0.001, tpot=0.2)
-    with _started("probe", url, "--model", "m", *(["--json"] if as_json else [])) as process:
+    with _started("probe", url, "--model", "m", "-n", "20", *(["--json"] if as_json else [])) as process:
         assert third.wait(ENOUGH)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=ENOUGH)

@@ -65,8 +65,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number). The prefix cache keeps blocks of `cache_block` tokens (0: there is none), each for `cache_expiry` seconds
     after its last use, and at most `cache_tokens` in all. `dialect` is how usage and timings are reported; where that
     is for the operator to switch on, as in vLLM, `reports` tells whether it is. `granularity` is how tool calls are
-    streamed: by token, each call whole, or all of them with the last token. `fit_error` is, for numbers that were
-    fitted to measurements, the relative error of each by its name (0.03 is 3 %; "tpot_ms.a" for a part of a curve).
+    streamed: by token, each call whole, or all of them with the last token. `fit_error` is, for a profile that was
+    fitted to measurements, the median of how far what it predicts is from what was measured, as a share (0.03 is 3 %),
+    by name: "ttft", "tpot", "reply".
 
     Raises ConfigError for values that no service can have.
     """

@@ -234,10 +234,16 @@ class Agent:
         """Its tools; of an `MCPServer` that never listed its own, none before the first run or `warm`."""
         return list(self._programs.tools) if self._programs is not None else []
 
-    async def warm(self, connections: int = 1) -> None:
-        """Open connections, also to tools, or load the embedded model, before the first run needs them."""
-        await self._listed()
+    async def warm(self, connections: int = 1, *, prefix: bool = False) -> None:
+        """Open connections, also to tools, or load the embedded model, before the first run needs them.
+
+        With `prefix`, have the models also read the tools and instructions that every conversation begins with, where
+        a service is known to cache them: a request for one token. Raises ModelError.
+        """
+        programs = await self._listed()
         await asyncio.gather(self._offer.connected(), self._backends.warm(connections))
+        if prefix:
+            await programs.prefill(bytes(self._start.messages))
 
     async def aclose(self) -> None:
         """Close connections; the agent can be used again."""

@@ -37,6 +37,7 @@ class ProgramCache:
         self._max_turns = max_turns
         self._shortlist = shortlist
         self._output = output
+        self._form = output.form if output is not None else None
         self._kept: dict[tuple[str, ...], Program] = {}
         self._all = self._compile(self.tools)
 
@@ -55,6 +56,12 @@ class ProgramCache:
             raise ConfigError(f"The paused run had tools that this agent has not: {', '.join(gone)}.")
         return self._with([known[name] for name in names])
 
+    async def prefill(self, instructions: bytes) -> None:
+        """Have the models read what conversations begin with; not where each has its own shortlist of tools."""
+        if self._shortlist is None:
+            definitions = self.executor.definitions(self.tools)
+            await self._backends.prefill(definitions, instructions, self._form)
+
     def _with(self, offered: Sequence[Tool]) -> Program:
         names = tuple(each.name for each in offered)
         if names not in self._kept:
@@ -66,6 +73,5 @@ class ProgramCache:
     def _compile(self, tools: Sequence[Tool]) -> Program:
         names = tuple(each.name for each in tools)
         callable_names = frozenset([*names, *self.executor.built_in])
-        form = self._output.form if self._output is not None else None
-        thinker = self._backends.thinker(self.executor.definitions(tools), callable_names, form)
+        thinker = self._backends.thinker(self.executor.definitions(tools), callable_names, self._form)
         return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output)

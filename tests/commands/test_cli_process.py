@@ -158,7 +158,7 @@ def test_ctrl_c_during_a_probe_shows_what_was_measured(serve, as_json):
         assert [sample["output_tokens"] for sample in json.loads(out)["samples"]] == [2, 2]
     else:
         assert out.splitlines()[0] == f"{url} · m · 2 of 20 requests, 1 at a time"
-        assert "2 of 2 complete · 4 tokens\n" in out
+        assert "2 of 2 complete · 4 tokens" in out
 
 
 def test_json_is_utf8_and_text_readable_where_the_terminal_is_neither(agent_file, serve):

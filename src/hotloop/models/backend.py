@@ -14,6 +14,7 @@ from hotloop.models.dialects import Dialect
 from hotloop.models.http.target import chat_url
 from hotloop.models.http.transport import HttpTransport
 from hotloop.models.model import Model
+from hotloop.models.prefix.prefill import prefill_front
 from hotloop.models.rejection import Predicate
 from hotloop.models.request import AnswerForm, RequestTemplate
 from hotloop.models.routing.routed import RouteTimes
@@ -93,13 +94,14 @@ class Backends:
     def thinker(self, tools: Sequence[bytes], names: frozenset[str], form: Form | None = None) -> Thinker:
         """Who thinks for programs that offer these tools; `form` is asked how each service gives structured answers."""
 
-        def client(backend: Backend) -> Thinker:
-            answer = form(backend.dialect, backend.stream, bool(tools)) if form else None
-            return backend.client(tools, names, answer)
-
-        routes = {name: client(backend) for name, backend in self._routes.items()}
+        client = partial(self._client, tools=tools, names=names, form=form)
+        routes: dict[str, Thinker] = {name: client(backend) for name, backend in self._routes.items()}
         first = self._router.compiled(routes, self._times) if self._router else next(iter(routes.values()))
         return Chain([first, *map(client, self._fallback)], self._reject) if self._fallback else first
+
+    def _client(self, backend: Backend, tools: Sequence[bytes], names: frozenset[str], form: Form | None) -> Client:
+        answer = form(backend.dialect, backend.stream, bool(tools)) if form else None
+        return backend.client(tools, names, answer)
 
     @property
     def names(self) -> str:
@@ -113,6 +115,11 @@ class Backends:
     async def warm(self, connections: int) -> None:
         """Open so many connections to each."""
         await asyncio.gather(*(each.transport.warm(connections) for each in self.all))
+
+    async def prefill(self, tools: Sequence[bytes], instructions: bytes, form: Form | None = None) -> None:
+        """Have each model that caches prefixes read what every conversation begins with."""
+        clients = [self._client(each, tools, frozenset(), form) for each in self.all]
+        await asyncio.gather(*(prefill_front(each, instructions) for each in clients))
 
     async def aclose(self) -> None:
         """Close all connections of this event loop."""

@@ -83,10 +83,12 @@ class Agent:
     `max_parallel=1` runs tools one after the other; `tool_ttl` keeps results of read-only tools; `shortlist` is how
     many tools, the best matches for the first request, the model is offered, from its first request to its last. `plan`
     offers it one more, which makes several calls of which some need results of others. `max_result` is how many
-    characters of a tool's result the model reads. `output` is the type of the answer, text if it is None. `grants` are
-    what runs may do that tools require, unless a run is given its own. `audit` is the file of the audit log,
-    `approvals` that of runs that wait for a person. `answers` keeps answers for questions that come again, outside of
-    sessions. Raises ConfigError for what cannot work.
+    characters of a tool's result the model reads. `speculate` has a service read early results of tools while later
+    ones run, where that has shown to pay. `grants` are what runs may do that tools require, unless a run is given its
+    own. `audit` is the file of the audit log, `approvals` that of runs that wait for a person.
+
+    `output` is the type of the answer, text if it is None. `answers` keeps answers for questions that come again,
+    outside of sessions. Raises ConfigError for what cannot work.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class Agent:
         tool_retry: int = 0,
         tool_ttl: float | None = None,
         prefix_cache: bool = True,
+        speculate: bool = False,
         shortlist: int | None = None,
         plan: bool = False,
         max_result: int | None = None,
@@ -157,6 +160,7 @@ class Agent:
             max_turns=max_turns,
             shortlist=shortlist,
             output=self._output,
+            speculate=speculate,
         )
         self._sessions: dict[str, Session] = {}
         self._start = Conversation(instructions)

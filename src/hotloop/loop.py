@@ -12,6 +12,7 @@ from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
+from hotloop.models.prefix.speculation import Speculation, Speculator
 from hotloop.models.reply import Call, Reply
 from hotloop.output.output import Output
 from hotloop.output.partials import Partials
@@ -49,6 +50,7 @@ class Program(msgspec.Struct, frozen=True):
     max_turns: int
     tools: tuple[str, ...]
     output: Output | None = None
+    speculator: Speculator | None = None
 
     def check(self, reply: Reply) -> str:
         """What is wrong with a reply before anything of it is run or taken, in words; "" if nothing is."""
@@ -205,9 +207,12 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
     """Run the reply's calls and put them into the conversation; whether calling has to stop. Raises Paused."""
     ledger = run.ledger
     since = ledger.mark("overhead", "reply to calls")
+    ahead = _read_ahead(program, run, reply, calls)
     try:
         results = await calls.run()
     finally:
+        if ahead is not None:
+            await ahead.end()
         facts = ledger.turns[-1]
         facts.tools_ns = ledger.at - since
         facts.calls, facts.burst = calls.facts(since), calls.burst(since)
@@ -218,6 +223,22 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
     course.stopped = _stop_repeating(reply.calls, done, course.failures)
     if course.stopped:
         ledger.facts["stopped"] = course.stopped
+
+
+def _read_ahead(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls) -> Speculation | None:
+    """What reads the reply's results ahead, while later ones are worked for; None if nothing is to."""
+    if program.speculator is None or run.journal is not None:
+        return None
+
+    def so_far() -> bytearray:
+        branch = run.conversation.branch()
+        _remember(branch, program.thinker.dialect, reply, calls.ids, calls.first_results())
+        return branch.messages
+
+    ahead = program.speculator.begin(run.ledger, so_far, calls.running, run.caller.session)
+    if ahead is not None:
+        calls.runner.ended = ahead.finished
+    return ahead
 
 
 def _remember(
@@ -236,7 +257,7 @@ def _remember(
         empty_content=dialect.empty_content,
         reasoning=reply.reasoning if dialect.echo_reasoning else "",
     )
-    for call_id, result in zip(ids, results, strict=True):
+    for call_id, result in zip(ids, results, strict=False):
         conversation.result(call_id, result.content)
 
 

@@ -9,6 +9,8 @@ from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError
 from hotloop.loop import Program
 from hotloop.models.backend import Backends
+from hotloop.models.client import Client
+from hotloop.models.prefix.speculation import Speculator
 from hotloop.output.output import Output
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
@@ -29,6 +31,7 @@ class ProgramCache:
         max_turns: int,
         shortlist: int | None,
         output: Output | None = None,
+        speculate: bool = False,
     ) -> None:
         self.tools = list(tools)
         self.executor = executor
@@ -38,6 +41,7 @@ class ProgramCache:
         self._shortlist = shortlist
         self._output = output
         self._form = output.form if output is not None else None
+        self._speculate = speculate
         self._kept: dict[tuple[str, ...], Program] = {}
         self._all = self._compile(self.tools)
 
@@ -74,4 +78,5 @@ class ProgramCache:
         names = tuple(each.name for each in tools)
         callable_names = frozenset([*names, *self.executor.built_in])
         thinker = self._backends.thinker(self.executor.definitions(tools), callable_names, self._form)
-        return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output)
+        ahead = Speculator(thinker) if self._speculate and isinstance(thinker, Client) else None
+        return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output, ahead)

@@ -324,7 +324,7 @@ def test_tools_are_imported_from_the_folder_of_the_declaration(modules: Path) ->
     [
         ("spec_orders", "'spec_orders' of tools.use cannot be had: it is not of the form module:function."),
         ("spec_orders:lookup", "spec_orders has no lookup; did you mean look_up?"),
-        ("spec_orders:LIMIT", "it is a value of type int, not a function."),
+        ("spec_orders:LIMIT", "it is a value of type int, which cannot be called."),
         ("spec_orders:untyped", "tool untyped: parameter 'order_id' has no type"),
         ("spec_nowhere:x", "there is no module spec_nowhere, neither in"),
         ("spec_orders.deeper:x", "there is no module spec_orders.deeper"),

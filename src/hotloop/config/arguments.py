@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hotloop.answers.cache import AnswerCache
 
 _TOOL = "The tool {!r} of tools.use"
+_OUTPUT = "The type {!r} of output"
 _WHEN = "The function {!r} of router.rules"
 
 
@@ -40,6 +41,8 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "tool_retry": tools.retry,
         "tool_ttl": cache.tool_result_ttl,
         "prefix_cache": cache.prefix_cache,
+        "speculate": cache.speculate,
+        "output": None if spec.output is None else load_function(spec.output, spec.folder, _OUTPUT),
         "shortlist": tools.shortlist,
         "plan": tools.plan,
         "max_result": tools.max_result,

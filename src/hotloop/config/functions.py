@@ -34,7 +34,7 @@ def load_function(name: str, folder: Path, role: str) -> Callable[..., Any]:
         hint = did_you_mean(attribute, [each for each, value in vars(module).items() if callable(value)])
         raise unusable(name, role, f"{module_name} has no {attribute}{hint}")
     if not callable(found):
-        raise unusable(name, role, f"it is a value of type {type(found).__name__}, not a function")
+        raise unusable(name, role, f"it is a value of type {type(found).__name__}, which cannot be called")
     return found  # type: ignore[no-any-return]
 
 

@@ -34,6 +34,7 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     tool_retry: Retries
     tool_ttl: Annotated[float, Meta(ge=0)] | None
     prefix_cache: bool
+    speculate: bool
     shortlist: Count | None
     plan: bool
     max_result: Count | None

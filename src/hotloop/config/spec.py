@@ -167,17 +167,21 @@ class AnswersSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept: results of read-only tools, for seconds (None or 0: not), the service's prefix cache, answers."""
+    """What is kept: results of read-only tools, for seconds (None or 0: not), the service's prefix cache, answers.
+
+    With `speculate` the service reads early results of tools while later ones run.
+    """
 
     tool_result_ttl: Annotated[float, Meta(ge=0)] | None = None
     prefix_cache: bool = True
+    speculate: bool = False
     answers: AnswersSpec | None = None
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An agent as a file declares it; `folder` is where its own relative paths and modules start from.
 
-    Either `inference` or `router` says who thinks.
+    Either `inference` or `router` says who thinks; `output` is the "module:Type" of its answers.
     """
 
     inference: InferenceSpec | None = None
@@ -188,6 +192,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     cache: CacheSpec = CacheSpec()
     budget: Budget | None = None
     max_turns: Count = 10
+    output: Text | None = None
     folder: Path = Path()
 
     def __post_init__(self) -> None:

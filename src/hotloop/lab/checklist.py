@@ -14,7 +14,7 @@ from hotloop.lab.prompting import first_model
 from hotloop.models.model import Model
 from hotloop.models.prefix.divergence import divergences
 from hotloop.models.prefix.parts import read_body
-from hotloop.models.prefix.sizes import estimated_tokens, least_cached
+from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.prefix.watch import instructions_of
 from hotloop.models.routing.router import Router
 from hotloop.tools.defining.tool import Tool
@@ -101,7 +101,7 @@ def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
     body = read_body(candidate.body)
     instructions = instructions_of(candidate.body[body.messages[0].start : body.messages[-1].end])
     size = sum(estimated_tokens(body.text(each)) for each in body.tools) + estimated_tokens(instructions)
-    least, dialect = least_cached(model.spoken), model.spoken
+    dialect = model.spoken
     begins = f"Every prompt begins with about {size:,} tokens of tools and instructions"
     if not candidate.arguments.get("prefix_cache", True):
         yield Finding(
@@ -110,8 +110,9 @@ def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
     elif not dialect.caches:
         advice = "If it is a server that you know, name it with inference.dialect."
         yield Finding("cached prefix", "hint", f"{begins}; whether {model.where} caches them is not known.", advice)
-    elif size < least:
-        told = f"{begins}, and {dialect.name} services cache prompts of {least:,} or more: only long runs gain from it."
+    elif size < dialect.least_cached:
+        told = f"{begins}, and {dialect.name} services cache prompts of {dialect.least_cached:,} or more: only "
+        told += "long runs gain from it."
         yield Finding("cached prefix", "hint", told)
     else:
         yield Finding("cached prefix", "ok", f"{begins}, which the service can cache.")

@@ -29,8 +29,8 @@ class SimulatedService:
     to a reply; or left out: then offered tools are called with words of the user's message where these fit, else with
     plain values. A reply ends at the request's token cap, with the finish reason "length".
 
-    `faults` say what goes wrong how often ("429:2%,cut:1%,slow*20:3%", see `hotloop.lab.service.misbehaving`); at most `rpm`
-    requests and `tpm` tokens a minute are taken. What is left to chance goes by `seed`. Raises ConfigError for a
+    `faults` say what goes wrong how often ("429:2%,cut:1%,slow*20:3%", see `hotloop.lab.service.misbehaving`); at most
+    `rpm` requests and `tpm` tokens a minute are taken. What is left to chance goes by `seed`. Raises ConfigError for a
     profile or faults that there are not, and when the port is taken.
     """
 

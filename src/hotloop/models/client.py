@@ -24,7 +24,7 @@ from hotloop.models.service import Service
 from hotloop.models.translation import translated
 from hotloop.models.transport import Transport
 from hotloop.models.wire.salvage import salvage
-from hotloop.trace.ledger import Why
+from hotloop.trace.ledger import Ledger, Why
 from hotloop.units import NS_PER_S
 
 _MORE_TOKENS = 4096  # the cap of a second try where the first had none of ours
@@ -167,9 +167,15 @@ class _Thought:
     def _close(self, attempt: Attempt, reply: Reply) -> None:
         ledger, request = self._ask.ledger, self._client.request
         ledger.mark("parse")
-        if ledger.turns:
+        if ledger.turns and _is_with(ledger, self._client.service):
             _warn(self._ask, self._client.service.watch.reported(ledger.turns[-1].usage, reply.usage))
         ledger.turns.append(attempt.exchange.facts(ledger.turn, reply, self._attempts, request.stream))
+
+
+def _is_with(ledger: Ledger, service: Service) -> bool:
+    """Whether the turn before was answered by this service, too."""
+    before = [facts for facts in ledger.attempts if facts.turn == ledger.turn - 1 and facts.outcome == "ok"]
+    return bool(before) and (before[-1].service, before[-1].model) == (service.name, service.model)
 
 
 def _warn(ask: Ask, told: str) -> None:

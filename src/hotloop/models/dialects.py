@@ -14,12 +14,15 @@ class Dialect(msgspec.Struct, frozen=True):
     `max_tokens` is the name of the token cap; `empty_content` the content of an assistant turn that is only calls;
     `forbids_tools` tells that `tool_choice: "none"` works with tools present, which keeps the cached prefix;
     `echo_reasoning` that a turn with calls must carry its reasoning back; `stream_options` is what asks for usage in
-    a stream; `cache_off` is the field that switches the prefix cache off, `sticky` the one that keeps requests where
-    their prefix is cached (%b is the key as JSON), made from the conversation's name and, with `sticky_front`, from
-    what every request begins with; `schema` tells that `response_format` takes a JSON schema and holds the model to
-    it, `schema_streams` that it does so in a stream, `schema_with_tools` beside tools; `caches` that prefixes are
-    cached, `partial_history` that a conversation may end with calls that have no results yet; `logprobs` that it
-    tells how likely each token was; `key_variable` is the environment variable that its users keep their key in.
+    a stream; `key_variable` is the environment variable that its users keep their key in.
+
+    `schema` tells that `response_format` takes a JSON schema and holds the model to it, `schema_streams` that it does
+    so in a stream, `schema_with_tools` beside tools; `logprobs` that it tells how likely each token was.
+
+    `caches` tells that it caches prefixes, from `least_cached` tokens on (of the model with the shortest, where models
+    differ). `cache_off` is the field that switches that off, `sticky` the one that keeps requests where their prefix is
+    cached (%b is the key as JSON), made from the conversation's name and, with `sticky_front`, from what every request
+    begins with. `partial_history` tells that a conversation may end with calls that have no results yet.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Dialect(msgspec.Struct, frozen=True):
     schema_streams: bool = True
     schema_with_tools: bool = False
     caches: bool = False
+    least_cached: int = 0
     partial_history: bool = False
     logprobs: bool = False
     key_variable: str = ""
@@ -51,6 +55,7 @@ _ALL = (
         schema=True,
         schema_with_tools=True,
         caches=True,
+        least_cached=1024,
         logprobs=True,
         key_variable="OPENAI_API_KEY",
     ),
@@ -60,9 +65,10 @@ _ALL = (
         schema=True,
         schema_streams=False,
         caches=True,
+        least_cached=128,
         key_variable="GROQ_API_KEY",
     ),
-    Dialect("vllm", logprobs=True, schema=True, caches=True, partial_history=True),
+    Dialect("vllm", logprobs=True, schema=True, caches=True, least_cached=16, partial_history=True),
     Dialect("sglang", logprobs=True, sticky=b'"session_id":%b', schema=True, caches=True, partial_history=True),
     Dialect(
         "llamacpp", logprobs=True, cache_off=b'"cache_prompt":false', schema=True, caches=True, partial_history=True
@@ -74,12 +80,19 @@ _ALL = (
         sticky=b'"nvext":{"session_control":{"session_id":%b,"action":"bind","timeout":300}}',
         schema=True,
         caches=True,
+        least_cached=16,
         partial_history=True,
     ),
     Dialect(
-        "deepseek", empty_content="", echo_reasoning=True, caches=True, logprobs=True, key_variable="DEEPSEEK_API_KEY"
+        "deepseek",
+        empty_content="",
+        echo_reasoning=True,
+        caches=True,
+        least_cached=64,
+        logprobs=True,
+        key_variable="DEEPSEEK_API_KEY",
     ),
-    Dialect("gemini", schema=True, caches=True, key_variable="GEMINI_API_KEY"),
+    Dialect("gemini", schema=True, caches=True, least_cached=1024, key_variable="GEMINI_API_KEY"),
 )
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in _ALL}
 

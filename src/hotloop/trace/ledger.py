@@ -83,7 +83,8 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     "hedge" (beside a slow one), "fallback" (another service or model), "escalation" (a stronger model), "repair" (the
     answer had the wrong form) or "prefill" (to have a prefix cached). `outcome` is "ok", "failed", "rejected" (a
     reply that was not good enough), "lost" (the other one of a hedge was first) or "cancelled"; `reason` tells why in
-    words, "" for "ok". `first` is when its first token came, 0 if none did, `usage` the tokens of a rejected reply.
+    words, "" for "ok". `first` is when its first token came, 0 if none did, `usage` the tokens of a reply
+    that was rejected, or of a prompt that was only read.
     """
 
     turn: int

@@ -13,7 +13,7 @@ from hotloop.limit import Limit
 from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.exchange import Exchange
-from hotloop.models.prefix.sizes import estimated_tokens, least_cached
+from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.request import RequestTemplate
 from hotloop.models.transport import Throttle
 from hotloop.models.wire.chatstream import ChatStream
@@ -51,7 +51,7 @@ async def prefill_front(client: Client, instructions: bytes | bytearray) -> Pref
     """
     messages = b",".join(filter(None, [bytes(instructions), _FIRST_WORDS]))
     dialect, size = client.dialect, estimated_tokens(client.request.front + messages)
-    return await prefill(client, messages) if dialect.caches and size >= least_cached(dialect) else None
+    return await prefill(client, messages) if dialect.caches and size >= dialect.least_cached else None
 
 
 async def prefill(

@@ -14,7 +14,6 @@ from hotloop.models.dialects import Dialect
 from hotloop.models.prefix.causes import Cause
 from hotloop.models.prefix.divergence import HEAD_ROLES, Divergence, divergence
 from hotloop.models.prefix.parts import children, common, field_of
-from hotloop.models.prefix.sizes import least_cached
 from hotloop.trace.ledger import Usage
 
 _log = logging.getLogger("hotloop.prefix")
@@ -59,7 +58,7 @@ class PrefixWatch:
     """Watches the prompts for one model of one service, whichever agents send them."""
 
     def __init__(self, dialect: Dialect, where: str = "") -> None:
-        self._least = max(least_cached(dialect), _WORTH)
+        self._least = max(dialect.least_cached, _WORTH)
         self._where = f" of {where}" if where else ""
         self._agents: dict[str, _Agent] = {}
         self._sessions: dict[tuple[str, str], bytearray] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ _LONG = 256 * 1024  # characters of a result from which cutting it is no work fo
 class CallRunner:
     """Takes the jobs of one reply to their ends. `last_end` is when the last of them ended (ns)."""
 
-    __slots__ = ("_executor", "_firsts", "_left", "_over", "_places", "_run", "last_end", "several")
+    __slots__ = ("_executor", "_firsts", "_left", "_over", "_places", "_run", "ended", "last_end", "several")
 
     def __init__(self, executor: Executor, run: RunContext) -> None:
         self._executor = executor
@@ -54,6 +54,7 @@ class CallRunner:
         self._over: asyncio.Future[None] | None = None
         self.several = False  # there may be identical calls
         self.last_end = 0
+        self.ended: Callable[[str, int], None] | None = None
 
     async def take(self, job: Job) -> None:
         """Take this job to its result, or to where a person must decide."""
@@ -315,6 +316,8 @@ class CallRunner:
         self._run.emit([ToolFinished(job.call_id, job.name, result.content, job.outcome, ms(now - start))])
         if self._executor.audit is not None:
             self._audit_outcome(job, now - start)
+        if self.ended is not None:
+            self.ended(job.name, now - start)
 
     async def _cut(self, job: Job, full: ToolResult) -> ToolResult:
         """As much of the result as the model is to read; if that is not all, all of it is kept."""

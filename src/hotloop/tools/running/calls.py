@@ -134,6 +134,19 @@ class ReplyCalls(msgspec.Struct, eq=False):
         """What came of every call and every step of a plan so far, by id."""
         return {job.call_id: job.result for job in self.jobs if job.result is not None}
 
+    def first_results(self) -> list[ToolResult]:
+        """The results that are there, up to the first call that has none yet."""
+        found: list[ToolResult] = []
+        for group in self.groups:
+            if (result := _result(group)) is None:
+                break
+            found.append(result)
+        return found
+
+    def running(self) -> list[tuple[str, int]]:
+        """The calls that have no result yet, each with when it began (ns), 0 for not yet."""
+        return [(job.name, job.started) for job in self.jobs if job.result is None]
+
     def facts(self, reply_end: int) -> list[CallFacts]:
         """What came of each call; `reply_end` is when the reply was complete."""
         return [

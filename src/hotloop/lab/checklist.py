@@ -14,9 +14,9 @@ from hotloop.lab.prompting import first_model
 from hotloop.models.model import Model
 from hotloop.models.prefix.divergence import divergences
 from hotloop.models.prefix.parts import read_body
-from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.prefix.watch import instructions_of
 from hotloop.models.routing.router import Router
+from hotloop.models.sizes import estimated_tokens
 from hotloop.tools.defining.tool import Tool
 from hotloop.visible import one_line
 

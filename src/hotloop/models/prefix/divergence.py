@@ -15,8 +15,8 @@ import msgspec
 from hotloop.models.prefix.causes import Cause, cause_of
 from hotloop.models.prefix.comparing import Spot, between, between_messages
 from hotloop.models.prefix.parts import Body, Part, path_to, read_body
-from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.prefix.telling import excerpt, sentence
+from hotloop.models.sizes import estimated_tokens
 
 HEAD_ROLES = ("system", "developer")
 Kind = Literal["option", "tool", "message"]

@@ -13,8 +13,8 @@ from hotloop.limit import Limit
 from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.exchange import Exchange
-from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.request import RequestTemplate
+from hotloop.models.sizes import estimated_tokens
 from hotloop.models.transport import Throttle
 from hotloop.models.wire.chatstream import ChatStream
 from hotloop.trace.ledger import AttemptFacts, Ledger, Usage

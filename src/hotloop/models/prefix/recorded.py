@@ -12,7 +12,7 @@ from hotloop.errors import ConfigError
 from hotloop.models.prefix.causes import Cause
 from hotloop.models.prefix.divergence import HEAD_ROLES, Divergence, divergence
 from hotloop.models.prefix.parts import common, read_body
-from hotloop.models.prefix.sizes import estimated_tokens
+from hotloop.models.sizes import estimated_tokens
 
 _WRAPPERS = ("body", "request", "request_body", "data", "input", "params", "kwargs")
 _NAMES = ("session_id", "conversation_id", "thread_id", "session", "conversation")

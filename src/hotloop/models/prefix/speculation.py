@@ -18,8 +18,8 @@ from hotloop.limit import stop
 from hotloop.models.client import Client
 from hotloop.models.prefix.payoff import Payoff
 from hotloop.models.prefix.prefill import prefill
-from hotloop.models.prefix.sizes import estimated_tokens
 from hotloop.models.service import Service
+from hotloop.models.sizes import estimated_tokens
 from hotloop.trace.ledger import Ledger
 
 _log = logging.getLogger("hotloop.prefix")

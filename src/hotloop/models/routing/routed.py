@@ -14,6 +14,7 @@ from hotloop.models.dialects import Dialect
 from hotloop.models.rejection import Judged
 from hotloop.models.reply import Reply
 from hotloop.models.routing.rules import Question
+from hotloop.models.sizes import estimated_tokens
 from hotloop.trace.ledger import Usage, Why
 from hotloop.trace.stats import percentile
 from hotloop.units import NS_PER_S, ms
@@ -21,7 +22,6 @@ from hotloop.units import NS_PER_S, ms
 if TYPE_CHECKING:
     from hotloop.models.routing.router import Cascade, Router
 
-_BYTES_A_TOKEN = 4  # of English text; of Chinese about as many
 _REMEMBERED = 64  # replies of a model, of which the time that it takes is known
 
 
@@ -174,7 +174,7 @@ def _question(ask: Ask) -> Question:
     return Question(
         prompt=ask.prompt,
         turn=ledger.turn,
-        tokens=len(ask.messages) // _BYTES_A_TOKEN,
+        tokens=estimated_tokens(ask.messages),
         tools=ask.tools,
         left=None if left is None else left / NS_PER_S,
         session=ask.session,

@@ -52,7 +52,7 @@ Pieces = tuple[tuple[float, bytes], ...]
 
 
 class Plan(NamedTuple):
-    """What becomes of one request; times are milliseconds since it came.
+    """What becomes of one request; times are milliseconds since it could be sent, for which a connection took `opens`.
 
     `pieces` of the body come at their times, and then the body ends, or `error` is raised `ends` after the request.
     """
@@ -62,6 +62,7 @@ class Plan(NamedTuple):
     ends: float | None = None
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    opens: float = 0.0
 
 
 def says(words: str = "Hello", ttft: float = 100.0, tpot: float = 10.0, headers: dict[str, str] | None = None) -> Plan:
@@ -118,7 +119,9 @@ class Wire:
         self.open += 1
         try:
             self.throttles.append(Hold())
-            receiver.sent(False, self.throttles[-1])
+            if plan.opens:
+                await asyncio.sleep(plan.opens / 1000)
+            receiver.sent(bool(plan.opens), self.throttles[-1])
             await (_told_inside if self._inside else _told)(plan, receiver, self.throttles[-1])
         finally:
             self.open -= 1

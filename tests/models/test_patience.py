@@ -59,6 +59,13 @@ def test_what_ends_a_reply_and_when(plan: Plan, policy: dict, attempt: str) -> N
     assert (str(found.outcome) in attempt) is ("failed" in attempt)
 
 
+def test_the_time_to_the_first_token_begins_when_the_request_is_sent() -> None:
+    found = asked(only(says(WORDS, ttft=900)._replace(opens=2000), first_token=1.0))
+    assert (found.attempts, found.stages[0]) == (["first m 0-2940 ok"], "connect 2000 opened")
+    found = asked(only(says(WORDS, ttft=1100)._replace(opens=2500), first_token=1.0))
+    assert found.attempts == ["first m 0-3500 failed: The service sent nothing within 1 s."]
+
+
 @pytest.mark.parametrize(
     ("seconds", "attempt"),
     [

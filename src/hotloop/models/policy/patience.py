@@ -46,7 +46,7 @@ class Patience:
             since = now if exchange.paused or not exchange.first else exchange.since  # now: at the earliest
             waits.append((since + ns(self._stall) - now, "stall"))
         if self._streamed and not exchange.first and policy.first_token is not None:
-            waits.append((exchange.begun + ns(policy.first_token) - now, "first_token"))
+            waits.append(((exchange.sent_at or now) + ns(policy.first_token) - now, "first_token"))
         soonest, what = min(waits)
         self._late = what if soonest <= 0 else ""
         return max(soonest, 0) / NS_PER_S

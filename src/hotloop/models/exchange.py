@@ -13,10 +13,9 @@ from hotloop.models.transport import Throttle
 from hotloop.models.wire.chatstream import ChatStream
 from hotloop.models.wire.faults import service_error
 from hotloop.trace.ledger import Ledger, TurnFacts
-from hotloop.units import NS_PER_MS
+from hotloop.trace.pace import is_buffered, time_per_token
 
 _ERROR_BODY_LIMIT = 64 * 1024
-_FEW = 4  # fewer tokens than this may well arrive in one read
 
 
 class Exchange:
@@ -154,14 +153,13 @@ class Exchange:
         usage = reply.usage
         tokens = usage.output_tokens if usage.output_tokens is not None else self.stream.tokens
         spread = self.last - self.first
-        buffered = streamed and tokens > _FEW and (self.reads <= 1 or spread < tokens * NS_PER_MS // 1000)
         return TurnFacts(
             turn=turn,
             ttft=self.first - self.begun if self.first else None,
-            tpot=spread // (tokens - 1) if streamed and not buffered and tokens > 1 and self.reads > 1 else None,
+            tpot=time_per_token(tokens, self.reads, spread) if streamed else None,
             usage=usage,
             attempts=attempts,
-            buffered=buffered,
+            buffered=streamed and is_buffered(tokens, self.reads, spread),
             salvaged=reply.salvaged,
             finish_reason=reply.finish_reason,
             model=reply.model,

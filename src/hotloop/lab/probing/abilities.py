@@ -11,6 +11,7 @@ from hotloop.errors import InvalidRequest, ToolUseFailed
 from hotloop.lab.probing.asking import Answer, Asker, Heard, Message, objects, patiently, understood
 from hotloop.lab.probing.texts import COUNT, Texts
 from hotloop.lab.profiles import Granularity
+from hotloop.trace.pace import is_buffered
 
 Found = Literal["yes", "no", "unknown"]
 _ROOM = 512  # tokens: a model that reasons first must come to its answer
@@ -80,10 +81,10 @@ _TIMINGS = {
 def _streamed_text(answer: Answer) -> tuple[Found, str]:
     reads = len(answer.tokens)
     pieces = sum(count for _, count in answer.tokens)
-    if pieces < 3:
-        return "unknown", f"the reply came in {pieces} piece{'s' * (pieces != 1)}"
-    if reads == 1 or answer.tokens[-1][0] - answer.tokens[0][0] < pieces * 1000:
+    if reads and is_buffered(pieces, reads, answer.tokens[-1][0] - answer.tokens[0][0]):
         return "no", f"all {pieces} pieces came at once: something holds the stream back"
+    if reads < 2:
+        return "unknown", f"the reply came in {pieces} piece{'s' * (pieces != 1)}"
     return "yes", f"{pieces} pieces in {reads} reads"
 
 

@@ -14,9 +14,9 @@ from hotloop.errors import ServiceError
 from hotloop.lab.probing.asking import Answer
 from hotloop.lab.probing.owntimes import OwnTimes
 from hotloop.lab.probing.texts import Prompt
+from hotloop.trace.pace import is_buffered, time_per_token
 from hotloop.units import NS_PER_MS, ms
 
-_FEW = 4  # fewer tokens than this may well arrive in one read
 _ENOUGH = 8  # reads from which a speed can be told
 _SIGMA = 1.4826  # a normal distribution's standard deviation in median absolute deviations
 
@@ -89,19 +89,18 @@ def sample_of(answer: Answer, prompt: Prompt, place: Place) -> Sample:
     pieces = sum(count for _, count in reads)
     tokens = pieces if usage.output_tokens is None else usage.output_tokens
     spread = reads[-1][0] - reads[0][0] if reads else 0
-    buffered = tokens > _FEW and (len(reads) <= 1 or spread < tokens * NS_PER_MS // 1000)
-    timed = not buffered and tokens > 1 and len(reads) > 1
+    tpot = time_per_token(tokens, len(reads), spread)
     return Sample(
         end_to_end_ms,
         ttft_ms=ms(reads[0][0] - answer.asked) if reads else None,
-        tpot_ms=ms(spread / (tokens - 1)) if timed else None,
+        tpot_ms=None if tpot is None else ms(tpot),
         prompt_tokens=prompt.tokens if usage.input_tokens is None else usage.input_tokens,
         counted=usage.input_tokens is not None,
         cached_tokens=usage.cached_tokens,
         shared_tokens=prompt.shared,
         output_tokens=usage.output_tokens,
-        buffered=buffered,
-        jitter=_jitter(reads) if timed else None,
+        buffered=is_buffered(tokens, len(reads), spread),
+        jitter=None if tpot is None else _jitter(reads),
         own=answer.own,
         **where,
     )

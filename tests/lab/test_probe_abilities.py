@@ -136,20 +136,22 @@ def test_a_first_question_without_an_answer_is_an_error(fault, error):
 
 
 @pytest.mark.parametrize(
-    ("frames", "told"),
+    ("server_ms", "told"),
     [
         (
-            [
-                {"x_groq": {"usage": {"queue_time": 0.001, "prompt_time": 0.02, "completion_time": 0.5}}},
-                {"choices": []},
-            ],
+            {"queue_ms": 1.0, "prompt_ms": 20.0, "completion_ms": 500.0},
             OwnTimes("groq", queue_ms=1.0, prefill_ms=20.0, first_ms=21.0, decode_ms=500.0),
         ),
-        ([{"usage": {"completion_time": 0.5}}], OwnTimes("groq", decode_ms=500.0)),
-        ([{"timings": {"prompt_ms": 7.5, "predicted_ms": 90}}], OwnTimes("llamacpp", prefill_ms=7.5, decode_ms=90.0)),
-        ([{"timings": {"prompt_ms": 7.5}}, {"usage": {"completion_tokens": 3}}], None),
-        ([{"metrics": None, "nvext": {"timing": "none"}, "x_groq": 3, "usage": []}], None),
+        ({"completion_ms": 500.0}, OwnTimes("groq", decode_ms=500.0)),
+        ({"prompt_ms": 7.5, "predicted_ms": 90.0}, OwnTimes("llamacpp", prefill_ms=7.5, decode_ms=90.0)),
+        (
+            {"queue_time_ms": 3.0, "time_to_first_token_ms": 40.0, "generation_time_ms": 90.0},
+            OwnTimes("vllm", queue_ms=3.0, first_ms=43.0, decode_ms=90.0),
+        ),
+        ({"time_to_first_token_ms": 40.0}, OwnTimes("vllm")),
+        ({"ttft_ms": 40.0}, OwnTimes("dynamo", first_ms=40.0)),
+        ({"prompt_ms": 7.5}, None),
     ],
 )
-def test_times_in_the_frames_of_a_reply(frames, told):
-    assert own_times(frames, {}) == told
+def test_the_times_that_a_reply_tells(server_ms, told):
+    assert own_times(server_ms, {}) == told

@@ -319,6 +319,22 @@ def test_times_of_llamacpp():
     assert reply(text("a"), end("stop", timings=timings)).server_ms == {"prompt_ms": 31.5, "predicted_ms": 120.25}
 
 
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        (
+            {"metrics": {"queue_time_ms": 2, "time_to_first_token_ms": 31.5, "generation_time_ms": 90, "x": 3}},
+            {"queue_time_ms": 2, "time_to_first_token_ms": 31.5, "generation_time_ms": 90},
+        ),
+        ({"nvext": {"timing": {"ttft_ms": 31.5, "itl_ms": 2}, "worker_id": 7}}, {"ttft_ms": 31.5}),
+        ({"nvext": {"worker_id": 7}}, {}),
+        ({"nvext": {"timing": "none"}, "metrics": [1]}, {}),
+    ],
+)
+def test_times_of_vllm_and_dynamo(beside, told):
+    assert reply(text("a"), end("stop", **beside)).server_ms == told
+
+
 def test_times_that_are_unknown_are_left_out():
     timings = {"prompt_ms": None, "predicted_ms": "fast"}
     groq = {"queue_time": None, "prompt_time": "x", "completion_time": None}

@@ -180,8 +180,7 @@ def understood(heard: Heard) -> Answer:
         return Answer(heard.asked, heard.ended, tokens, None, error)
     if not tokens and stream.tokens:  # a whole body, which can be read only when all of it is there
         tokens = [(heard.reads[-1][0], stream.tokens)]
-    own = own_times((frame for _, frame in objects(heard)), heard.headers)
-    return Answer(heard.asked, heard.ended, tokens, reply, None, own)
+    return Answer(heard.asked, heard.ended, tokens, reply, None, own_times(reply.server_ms, heard.headers))
 
 
 def _reply(heard: Heard, stream: ChatStream) -> Reply:

@@ -24,6 +24,7 @@ from hotloop.models.wire.frames import (
     groq_ms,
     lenient_frame,
     model_of,
+    own_ms,
     usage_of,
     whole_frame,
 )
@@ -33,7 +34,6 @@ from hotloop.models.wire.sse import BETWEEN, EventSource, payloads
 _SAFE = frozenset({"stop", "tool_calls", "function_call"})
 _FAILED = frozenset({"error", "abort"})
 _DONE = b"[DONE]"
-_TIMINGS = ("prompt_ms", "predicted_ms")  # of llama.cpp
 _LONGEST = 32 << 20  # bytes of one event, or of a whole body
 _MANY = 8192  # bytes in one read from which chunks are read as runs
 _LESSONS = 8  # chunks that may be looked at for what the others are like
@@ -228,7 +228,9 @@ class ChatStream:
                     self._finished(choice.finish_reason)
             elif choices is None:
                 self._no_chunk(payload)
-            if (frame.usage or frame.error or frame.x_groq or frame.timings) is not None:
+            if (
+                frame.usage or frame.error or frame.x_groq or frame.timings or frame.metrics or frame.nvext
+            ) is not None:
                 self._extras(frame)
             if self._model is None and choices:
                 self._model = model_of(payload)
@@ -304,9 +306,8 @@ class ChatStream:
             self._count(frame.usage)
         if frame.x_groq is not None and isinstance(usage := frame.x_groq.get("usage"), dict):
             self._count(usage)
-        if frame.timings:
-            times = {key: frame.timings.get(key) for key in _TIMINGS}
-            self._server_ms |= {key: value for key, value in times.items() if isinstance(value, int | float)}
+        if frame.timings or frame.metrics or frame.nvext:
+            self._server_ms |= own_ms(frame)
         if frame.x_groq and frame.x_groq.get("error"):
             self._fail(frame.x_groq["error"])
 

@@ -31,6 +31,8 @@ class Frame(msgspec.Struct, gc=False):
     error: Any = None
     x_groq: dict[str, Any] | None = None
     timings: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+    nvext: dict[str, Any] | None = None
 
 
 decode_frame = msgspec.json.Decoder(Frame).decode
@@ -95,6 +97,17 @@ def groq_ms(usage: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def own_ms(frame: Frame) -> dict[str, float]:
+    """What llama.cpp, vLLM or Dynamo tells of its times, in milliseconds, by its own names."""
+    told = frame.timings or frame.metrics or (frame.nvext or {}).get("timing")
+    if not isinstance(told, dict):
+        return {}
+    return {key: value for key in _TIMES if isinstance(value := told.get(key), int | float)}
+
+
+_TIMES = ("prompt_ms", "predicted_ms", "queue_time_ms", "time_to_first_token_ms", "generation_time_ms", "ttft_ms")
+
+
 def lenient_frame(value: Any) -> dict[str, Any]:
     """A chunk with every field of an unexpected type left out; of a list, its first."""
     if isinstance(value, list) and value:
@@ -103,7 +116,7 @@ def lenient_frame(value: Any) -> dict[str, Any]:
         return {}
     choices = value.get("choices")
     return {
-        **{key: value[key] for key in ("usage", "x_groq", "timings") if isinstance(value.get(key), dict)},
+        **{key: value[key] for key in _OBJECTS if isinstance(value.get(key), dict)},
         "error": value.get("error"),
         "model": value.get("model"),
         "choices": [_lenient_choice(choice) for choice in choices if isinstance(choice, dict)]
@@ -132,6 +145,7 @@ def _lenient_choice(choice: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+_OBJECTS = ("usage", "x_groq", "timings", "metrics", "nvext")
 _DELTA_TYPES: dict[str, type | tuple[type, ...]] = {
     "content": (str, list),
     "tool_calls": list,

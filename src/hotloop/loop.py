@@ -10,9 +10,9 @@ import msgspec
 from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
+from hotloop.models.ahead.speculation import Speculation, Speculator
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
-from hotloop.models.prefix.speculation import Speculation, Speculator
 from hotloop.models.reply import Call, Reply
 from hotloop.output.output import Output
 from hotloop.output.partials import Partials

@@ -8,9 +8,9 @@ from hotloop.budget import Budget
 from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError
 from hotloop.loop import Program
+from hotloop.models.ahead.speculation import Speculator
 from hotloop.models.backend import Backends
 from hotloop.models.client import Client
-from hotloop.models.prefix.speculation import Speculator
 from hotloop.output.output import Output
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor

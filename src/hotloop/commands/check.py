@@ -18,8 +18,8 @@ from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
 from hotloop.lab.checklist import Candidate, Finding, findings
 from hotloop.lab.prompting import first_prompt, fresh_prompts
+from hotloop.lab.recorded import Comparison, Fault, compare, read_prompts
 from hotloop.models.prefix.divergence import Divergence
-from hotloop.models.prefix.recorded import Comparison, Fault, compare, read_prompts
 from hotloop.visible import one_line
 
 _MARKS = {"ok": "[green]✓[/]", "hint": "[cyan]·[/]", "warning": "[yellow]![/]", "fault": "[red]✗[/]"}

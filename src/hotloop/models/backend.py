@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from hotloop.models.ahead.prefill import prefill_front
 from hotloop.models.ask import Thinker
 from hotloop.models.chain import Chain
 from hotloop.models.client import Client
@@ -14,7 +15,6 @@ from hotloop.models.dialects import Dialect
 from hotloop.models.http.target import chat_url
 from hotloop.models.http.transport import HttpTransport
 from hotloop.models.model import Model
-from hotloop.models.prefix.prefill import prefill_front
 from hotloop.models.rejection import Predicate
 from hotloop.models.request import AnswerForm, RequestTemplate
 from hotloop.models.routing.routed import RouteTimes
@@ -103,6 +103,10 @@ class Backends:
         answer = form(backend.dialect, backend.stream, bool(tools)) if form else None
         return backend.client(tools, names, answer)
 
+    def clients(self, tools: Sequence[bytes], form: Form | None = None) -> list[Client]:
+        """Who asks each of the models, to have a prompt read that they may be sent."""
+        return [self._client(each, tools, frozenset(), form) for each in self.all]
+
     @property
     def names(self) -> str:
         """Who may answer, and how they are asked."""
@@ -118,8 +122,7 @@ class Backends:
 
     async def prefill(self, tools: Sequence[bytes], instructions: bytes, form: Form | None = None) -> None:
         """Have each model that caches prefixes read what every conversation begins with."""
-        clients = [self._client(each, tools, frozenset(), form) for each in self.all]
-        await asyncio.gather(*(prefill_front(each, instructions) for each in clients))
+        await asyncio.gather(*(prefill_front(each, instructions) for each in self.clients(tools, form)))
 
     async def aclose(self) -> None:
         """Close all connections of this event loop."""

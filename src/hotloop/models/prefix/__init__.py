@@ -1,1 +1,1 @@
-"""How much of a prompt the service has read before: where prompts diverge, and how to have it read ahead."""
+"""How much of a prompt the service has read before: where two prompts diverge, and why."""

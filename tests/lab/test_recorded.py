@@ -8,7 +8,7 @@ import pytest
 from bodies import assistant, body, offered, system, user
 
 from hotloop.errors import ConfigError
-from hotloop.models.prefix.recorded import Prompt, compare, read_prompts
+from hotloop.lab.recorded import Prompt, compare, read_prompts
 
 LONG = "You are a helpful assistant of a shop. " * 30
 

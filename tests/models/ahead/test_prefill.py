@@ -9,8 +9,8 @@ import pytest
 from reading import ReadingService, client_of
 
 from hotloop.errors import Overloaded, ReplyTimeout
+from hotloop.models.ahead.prefill import Prefilled, prefill, prefill_body, prefill_front
 from hotloop.models.dialects import DIALECTS
-from hotloop.models.prefix.prefill import Prefilled, prefill, prefill_body, prefill_front
 from hotloop.models.request import RequestTemplate
 from hotloop.testing import run_virtual
 from hotloop.trace.ledger import Ledger, Usage

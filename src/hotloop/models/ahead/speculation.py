@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 from hotloop.errors import ModelError
 from hotloop.limit import stop
+from hotloop.models.ahead.prefill import prefill
 from hotloop.models.client import Client
-from hotloop.models.prefix.payoff import Payoff
-from hotloop.models.prefix.prefill import prefill
+from hotloop.models.policy.payoff import Payoff
 from hotloop.models.service import Service
 from hotloop.models.sizes import estimated_tokens
 from hotloop.trace.ledger import Ledger

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotloop.context.conversation import Conversation
+from hotloop.models.ahead.speculation import Speculator
 from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.dialects import DIALECTS
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
 from hotloop.models.prefix.parts import common
-from hotloop.models.prefix.speculation import Speculator
 from hotloop.models.request import RequestTemplate
 from hotloop.models.service import Service
 from hotloop.models.transport import Receiver

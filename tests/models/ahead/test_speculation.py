@@ -8,7 +8,7 @@ import logging
 import pytest
 from reading import ReadingService, Works, client_of, prefills, run_with
 
-from hotloop.models.prefix.speculation import Speculator
+from hotloop.models.ahead.speculation import Speculator
 from hotloop.testing import run_virtual
 
 LONG, SLOW = Works("search", 0.1, 3000), Works("slow", 5.0, 10)

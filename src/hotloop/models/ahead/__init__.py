@@ -1,0 +1,1 @@
+"""Having a service read the beginning of a prompt before it is asked."""

@@ -24,6 +24,7 @@ from hotloop.models.model import Model
 from hotloop.models.policy.admission import Admission
 from hotloop.models.policy.breaker import CircuitBreaker
 from hotloop.models.policy.latencies import Latencies
+from hotloop.models.policy.payoff import Payoff
 from hotloop.models.prefix.watch import PrefixWatch
 from hotloop.models.transport import Transport
 from hotloop.units import NS_PER_S, ns, show_ms
@@ -42,6 +43,7 @@ class Service:
         self.admission = Admission(model.policy)
         self.latencies = Latencies(model.policy.hedge_share)
         self.watch = PrefixWatch(model.spoken, self.name)
+        self.payoff = Payoff()
         self._breaker = None if model.policy.breaker is None else CircuitBreaker(model.policy.breaker)
         self._endpoint = model.endpoint  # alive as long as its id is known by
 

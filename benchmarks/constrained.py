@@ -2,11 +2,11 @@
 
     python benchmarks/constrained.py --n 1000
 
-For each of `--n` functions of bfcl-eval (Apache-2.0, fetched once by pip into hotloop's cache, never installed) the
-model is asked that function's own question and made to call it, at temperatures from 0 to 1.5. Every call is held
-against the function's schema by jsonschema-rs, which knows nothing of the grammar that decoding is constrained by. A
-schema that the engine refuses, with a sentence, is counted apart and named. Whether a call is right is not looked at.
-`--model` takes the path of any GGUF. Takes about ten minutes. Exit code 0: no call was invalid. 1: some were. 2: no
+For functions of bfcl-eval (Apache-2.0, fetched once by pip into hotloop's cache, never installed) the model is asked
+the function's own question and made to call it, at temperatures from 0 to 1.5, until there are `--n` calls. Every call
+is held against the function's schema by jsonschema-rs, which knows nothing of the grammar that decoding is constrained
+by. A schema that the engine refuses, with a sentence, is counted apart and named. Whether a call is right is not looked
+at. `--model` takes the path of any GGUF. Takes about ten minutes. Exit code 0: no call was invalid. 1: some were. 2: no
 figures, and why.
 """
 
@@ -162,16 +162,24 @@ def as_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-async def asked(model: str, chosen: list[Case]) -> Figures:
-    """What comes of these cases, one after the other."""
+def spread(every: list[Case], count: int) -> list[Case]:
+    """All cases, so many from all over them first."""
+    step = max(1, len(every) // count)
+    return [case for start in range(step) for case in every[start::step]]
+
+
+async def asked(model: str, every: list[Case], count: int) -> Figures:
+    """What comes of so many of these cases, one after the other, and of those that are refused among them."""
     transport, figures, began = LocalTransport(model), Figures(), time.monotonic()
     try:
         await transport.warm()
-        for number, case in enumerate(chosen):
+        for number, case in enumerate(spread(every, count)):
             reply = Reply()
             await transport.send(case.body(TEMPERATURES[number % len(TEMPERATURES)]), reply)
             note(case, reply, figures)
-            show_progress(number + 1, len(chosen), figures)
+            show_progress(figures, count)
+            if figures.calls == count:
+                break
     finally:
         await transport.aclose()
     figures.seconds = time.monotonic() - began
@@ -207,11 +215,12 @@ def fault_of(case: Case, reply: Reply) -> str:
     return ""
 
 
-def show_progress(done: int, of: int, figures: Figures) -> None:
+def show_progress(figures: Figures, count: int) -> None:
     """One line that is overwritten on a terminal, else one for every hundred."""
-    text = f"{done:,} of {of:,}: {len(figures.invalid)} invalid, {len(figures.refused)} refused"
+    done = figures.calls
+    text = f"{done:,} of {count:,} calls: {len(figures.invalid)} invalid, {len(figures.refused)} schemas refused"
     if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="" if done < of else "\n", file=sys.stderr, flush=True)
+        print(f"\r\033[K{text}", end="" if done < count else "\n", file=sys.stderr, flush=True)
     elif done % 100 == 0:
         print(text, file=sys.stderr, flush=True)
 
@@ -221,13 +230,13 @@ def show(model: str, functions: int, figures: Figures) -> None:
     rows = {
         "functions in bfcl-eval": functions,
         "asked for": sum(figures.files.values()),
-        "schemas that cannot be held": len(figures.refused),
+        "refused, cannot be held": len(figures.refused),
         "calls": figures.calls,
         "valid": figures.valid,
         "cut by the token cap": len(figures.cut),
         "invalid": len(figures.invalid),
     }
-    print(f"{model}, {figures.seconds:,.0f} s, from {', '.join(f'{file} {n}' for file, n in figures.files.items())}\n")
+    print(f"{model}, {figures.seconds:,.0f} s\nfrom {', '.join(f'{file} {n}' for file, n in figures.files.items())}\n")
     print("\n".join(f"{name:<28}{count:>7,}" for name, count in rows.items()))
     for title, named in (("Refused", figures.refused), ("Cut", figures.cut), ("Invalid", figures.invalid)):
         if named:
@@ -237,14 +246,13 @@ def show(model: str, functions: int, figures: Figures) -> None:
 def main() -> int:
     """Ask, print, and say by the exit code whether every call was valid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=1000, help="how many functions, spread over all of them")
+    parser.add_argument("--n", type=int, default=1000, help="how many calls, of functions from all over the data")
     parser.add_argument("--model", default=SMOLLM2, help='"smollm2", or the path of a GGUF file')
     parser.add_argument("--json", type=Path, help="a file to write the figures to")
     options = parser.parse_args()
     try:
         every = cases()
-        chosen = every[:: max(1, len(every) // options.n)][: options.n]
-        figures = asyncio.run(asked(options.model, chosen))
+        figures = asyncio.run(asked(options.model, every, options.n))
     except (HotloopError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 2

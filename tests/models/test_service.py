@@ -275,9 +275,9 @@ def test_what_one_agent_was_told_of_limits_makes_the_other_wait() -> None:
 
     first, second, third = virtually(main(), wire)
     assert (first.attempts, first.stages) == (["first m 0-110 ok"], ["prefill 100", "decode 10"])
-    # learned at the reply's end: one of ten comes back every 200 ms
-    assert second.attempts == ["first m 200-310 ok"]
-    assert second.stages == ["queue 200 a place at the service", "prefill 100", "decode 10"]
+    # learned when the first token came: one of ten comes back every 200 ms
+    assert second.attempts == ["first m 190-300 ok"]
+    assert second.stages == ["queue 190 a place at the service", "prefill 100", "decode 10"]
     assert third.stages[0] == "queue 90 a place at the service"
 
 

@@ -13,14 +13,16 @@ from hotloop.models.exchange import Exchange
 from hotloop.models.policy.patience import Patience
 from hotloop.models.policy.race import Claim, Race
 from hotloop.models.reply import Reply
+from hotloop.models.request import RequestTemplate
 from hotloop.models.service import Service
 from hotloop.models.transport import Transport
 from hotloop.models.wire.chatstream import ChatStream
 from hotloop.models.wire.confidence import ScoredStream
-from hotloop.trace.ledger import AttemptFacts, Why
+from hotloop.trace.ledger import AttemptFacts, Usage, Why
 from hotloop.units import NS_PER_S
 
 _BYTES_A_TOKEN = 4
+_UNKNOWN = Usage()
 _TOKENS_OUT = 256  # what a reply is taken to need where nothing caps it
 
 
@@ -49,8 +51,7 @@ class Attempt:
         *,
         why: Why,
         max_tokens: int | None,
-        streamed: bool,
-        scored: bool,
+        request: RequestTemplate,
     ) -> None:
         self._transport = transport
         self._service = service
@@ -58,8 +59,8 @@ class Attempt:
         self._body = body
         self._why = why
         self._max_tokens = max_tokens
-        self._streamed = streamed
-        self._parser = ScoredStream if scored else ChatStream
+        self._streamed = request.stream
+        self._parser = ScoredStream if request.scored else ChatStream
         self._race: Race[Reply] | None = None
         self.exchange = Exchange(ask, ask.ledger.mark("context"), self._parser(max_tokens))
 
@@ -77,7 +78,7 @@ class Attempt:
             finally:
                 self.exchange.mark(ledger)
                 service.admission.leave()
-        ledger.sent = len(self._ask.messages)
+        ledger.sent, ledger.sent_to = len(self._ask.messages), service
         return reply
 
     def _require_closed(self) -> None:
@@ -96,8 +97,8 @@ class Attempt:
     @property
     def _new_bytes(self) -> int:
         """How much of the prompt the service is likely not to have cached."""
-        seen = self._ask.ledger.sent if self._service.caches else 0
-        return len(self._body) - seen
+        ledger, service = self._ask.ledger, self._service
+        return len(self._body) - (ledger.sent if service.caches and ledger.sent_to is service else 0)
 
     async def _wait_for_place(self) -> None:
         """Raises ServiceBusy, and CircuitOpen if the service was closed off meanwhile."""
@@ -154,7 +155,7 @@ class Attempt:
                 raise patience.error() from None
             reply = exchange.reply()
         except ModelError as error:
-            service.failed(exchange, error, clock(), ours=patience.ran_out)
+            service.failed(exchange, error, self._new_bytes, clock(), hurried=patience.ran_out)
             self._note(exchange, why, *_outcome(error))
             raise
         except BaseException as error:
@@ -164,8 +165,8 @@ class Attempt:
             else:
                 self._note(exchange, why, *_outcome(error))
             raise
-        service.replied(exchange, self._new_bytes, clock())
-        self._note(exchange, why, "ok")
+        service.replied(exchange, self._new_bytes, clock(), streamed=self._streamed)
+        self._note(exchange, why, "ok", usage=reply.usage)
         return reply
 
     def _lost(self, exchange: Exchange, why: Why) -> None:
@@ -173,7 +174,7 @@ class Attempt:
             self._service.lost(exchange, self._new_bytes, self._ask.ledger.clock())
         self._note(exchange, why, "lost", "the other one was first")
 
-    def _note(self, exchange: Exchange, why: Why, outcome: str, reason: str = "") -> None:
+    def _note(self, exchange: Exchange, why: Why, outcome: str, reason: str = "", usage: Usage = _UNKNOWN) -> None:
         ledger, service = self._ask.ledger, self._service
         ledger.attempts.append(
             AttemptFacts(
@@ -186,6 +187,7 @@ class Attempt:
                 outcome,
                 exchange.first,
                 reason,
+                usage,
             )
         )
 

@@ -113,8 +113,7 @@ class _Thought:
             body,
             why=self._why,
             max_tokens=self._max_tokens,
-            streamed=client.request.stream,
-            scored=client.request.scored,
+            request=client.request,
         )
 
     def _salvaged(self, failed: ModelError, attempt: Attempt) -> Reply | None:

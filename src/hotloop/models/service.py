@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import OrderedDict
+from collections.abc import MutableMapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -29,6 +31,8 @@ from hotloop.models.prefix.watch import PrefixWatch
 from hotloop.models.transport import Transport
 from hotloop.units import NS_PER_S, ns, show_ms
 
+_PATIENT = 4  # times the usual wait for a first token
+_AT_FIRST = 2 * NS_PER_S
 _ITS_FAULT = (ConnectError, TransportError, ReplyTimeout, MalformedReply, Overloaded)
 
 
@@ -45,6 +49,7 @@ class Service:
         self.watch = PrefixWatch(model.spoken, self.name)
         self.payoff = Payoff()
         self._breaker = None if model.policy.breaker is None else CircuitBreaker(model.policy.breaker)
+        self._tolerable = _AT_FIRST  # a wait for a first token that does not show that something is wrong
         self._endpoint = model.endpoint  # alive as long as its id is known by
 
     def require_closed(self, now: int) -> None:
@@ -72,21 +77,30 @@ class Service:
 
     def may_hedge(self, tokens: int, now: int) -> bool:
         """Take a second request on, if that is allowed and there is room for it: it goes before nobody who waits."""
-        if self._is_unwell(now) or not self.latencies.may_hedge():
+        if self._is_unwell(now) or not self.admission.try_enter(tokens, now, background=True):
             return False
-        return self.admission.try_enter(tokens, now, background=True)
+        if self.latencies.may_hedge():
+            return True
+        self.admission.leave()
+        return False
 
     def _is_unwell(self, now: int) -> bool:
         """Whether it is slow as a whole, or was closed off and is at most being tried again."""
         return self.latencies.slow_now() or (self._breaker is not None and bool(self._breaker.describe(now)))
 
-    def replied(self, exchange: Exchange, size: int, now: int) -> None:
-        """A reply was complete; `size` is how many bytes of its prompt were new."""
-        ttft = exchange.first - exchange.begun if exchange.first else now - exchange.begun
-        self.admission.learn(exchange.headers, now, exchange.begun)
-        self.latencies.silent(exchange.gap)
-        if self.policy.hedge:
-            self.latencies.first_token(ttft, size)
+    def replied(self, exchange: Exchange, size: int, now: int, *, streamed: bool) -> None:
+        """A reply was complete; `size` is how many bytes of its prompt were new.
+
+        Of one that was not streamed, nobody knows when its first token came.
+        """
+        first = exchange.first or now
+        ttft = first - exchange.begun if streamed else None
+        self.admission.learn(exchange.headers, first, exchange.begun)
+        if ttft is not None:
+            self.latencies.silent(exchange.gap)
+            if self.policy.hedge:
+                self.latencies.first_token(ttft, size)
+            self._tolerable += (_PATIENT * ttft - self._tolerable) >> 3  # a moving average
         if self._breaker is not None:
             self._breaker.record(now, failed=False, ttft=ttft)
 
@@ -94,33 +108,43 @@ class Service:
         """Another request was faster; `size` as above."""
         self.latencies.first_token(now - exchange.begun, size)
 
-    def failed(self, exchange: Exchange, error: ModelError, now: int, *, ours: bool = False) -> None:
-        """A request came to nothing; `ours` tells that it was no fault of the service."""
+    def failed(self, exchange: Exchange, error: ModelError, size: int, now: int, *, hurried: bool = False) -> None:
+        """A request came to nothing; `size` as above, `hurried` tells that its run had no more time."""
         if exchange.headers:
-            self.admission.learn(exchange.headers, now, exchange.begun)
+            self.admission.learn(exchange.headers, exchange.first or now, exchange.begun)
+        if self.policy.hedge and isinstance(error, ReplyTimeout) and not exchange.first:
+            self.latencies.first_token(now - exchange.begun, size)
         if isinstance(error, ServiceError) and error.retry_after:
             self.admission.hold(now + ns(min(error.retry_after, self.policy.total)))
-        if ours or isinstance(error, RateLimited):
+        hurried = hurried and (exchange.first > 0 or now - exchange.begun < self._tolerable)
+        if hurried or isinstance(error, RateLimited):
             self.give_up()
         elif self._breaker is not None:
             self._breaker.record(now, failed=isinstance(error, _ITS_FAULT), ttft=None)
 
 
-_known: WeakValueDictionary[tuple[Any, ...], Service] = WeakValueDictionary()
+_MOST = 256  # services that are remembered while no agent asks them
+_known: OrderedDict[tuple[Any, ...], Service] = OrderedDict()
+_in_process: WeakValueDictionary[tuple[Any, ...], Service] = WeakValueDictionary()  # gone with their transports
 _knowing = threading.Lock()
 
 
 def service_of(model: Model) -> Service:
     """The service behind a model: one for all agents that mean the same endpoint, model, key, headers and policy.
 
-    Raises ConfigError for an endpoint that is no URL.
+    It is remembered from one agent to the next: who makes one for each request learns as well. Raises ConfigError for
+    an endpoint that is no URL.
     """
     secrets = hashlib.sha256(repr((model.key, sorted((model.headers or {}).items()))).encode()).digest()
     key = (_place(model.endpoint), model.name, model.spoken.name, secrets, model.policy)
+    known: MutableMapping[tuple[Any, ...], Service] = _known if isinstance(model.endpoint, str) else _in_process
     with _knowing:
-        service = _known.get(key)
-        if service is None:
-            service = _known[key] = Service(model)
+        service = known.get(key) or Service(model)
+        known[key] = service
+        if isinstance(model.endpoint, str):
+            _known.move_to_end(key)
+            while len(_known) > _MOST:
+                _known.popitem(last=False)
     return service
 
 

@@ -83,8 +83,8 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     "hedge" (beside a slow one), "fallback" (another service or model), "escalation" (a stronger model), "repair" (the
     answer had the wrong form) or "prefill" (to have a prefix cached). `outcome` is "ok", "failed", "rejected" (a
     reply that was not good enough), "lost" (the other one of a hedge was first) or "cancelled"; `reason` tells why in
-    words, "" for "ok". `first` is when its first token came, 0 if none did, `usage` the tokens of a reply
-    that was rejected, or of a prompt that was only read.
+    words, "" for "ok". `first` is when its first token came, 0 if none did, `usage` its tokens, as far as
+    they are known.
     """
 
     turn: int
@@ -129,7 +129,7 @@ class TurnFacts(msgspec.Struct):
 class Ledger:
     """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run.
 
-    `sent` is how many bytes of the conversation a service has seen.
+    `sent` is how many bytes of the conversation the service `sent_to` has seen.
     """
 
     __slots__ = (
@@ -140,6 +140,7 @@ class Ledger:
         "facts",
         "name",
         "sent",
+        "sent_to",
         "stages",
         "start",
         "started",
@@ -158,6 +159,7 @@ class Ledger:
         self.attempts: list[AttemptFacts] = []
         self.facts: dict[str, Any] = {}
         self.turn = self.sent = 0
+        self.sent_to: object = None
         self.start = self.at = self.end = clock()
 
     def mark(self, kind: Kind, note: str = "") -> int:

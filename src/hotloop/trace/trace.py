@@ -101,8 +101,9 @@ class Trace:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all turns and of rejected replies; a count that none of them has is unknown."""
-        counted = [*(facts.usage for facts in self.turns), *(facts.usage for facts in self.attempts)]
+        """The tokens of all turns, of rejected replies and of prompts that were only read; None where none is known."""
+        besides = [facts for facts in self.attempts if facts.outcome == "rejected" or facts.why == "prefill"]
+        counted = [*(facts.usage for facts in self.turns), *(facts.usage for facts in besides)]
         return Usage(*(_sum(counts) for counts in zip(*map(msgspec.structs.astuple, counted), strict=True)))
 
     @property

@@ -37,8 +37,10 @@ class Patience:
         return seconds
 
     def look(self) -> float:
-        """Seconds until the next look; 0 when the reply has taken too long."""
+        """Seconds until the next look; 0 when the reply has taken too long. One that is all there never has."""
         exchange, policy = self._exchange, self._policy
+        if exchange.stream.done:  # and waits for its task, on an event loop that was held up
+            return self.first()
         now = exchange.clock()
         total = ns(policy.total) if self._left is None else min(ns(policy.total), self._left)
         waits = [(exchange.begun + total - now, "total")]
@@ -53,8 +55,8 @@ class Patience:
 
     @property
     def ran_out(self) -> bool:
-        """Whether the run had no more time for a reply that was coming, which is no fault of the service."""
-        return self._late == "total" and self._exchange.first > 0 and self._is_cut_short
+        """Whether it was the run that had no more time."""
+        return self._late == "total" and self._is_cut_short
 
     @property
     def _is_cut_short(self) -> bool:

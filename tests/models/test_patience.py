@@ -91,6 +91,19 @@ def test_a_reply_that_is_not_streamed_has_only_its_total_time() -> None:
     assert (ok, late) == ("first m 0-2000 ok", "first m 0-4000 failed: The reply was not complete within 4 s.")
 
 
+def test_a_reply_that_is_all_there_is_never_late() -> None:
+    """Its task may hear of it later than of a limit, where the event loop was held up."""
+
+    class Lingering(Wire):
+        async def send(self, body, receiver) -> None:
+            await super().send(body, receiver)
+            await asyncio.sleep(5)
+
+    for limit in {"stall": 0.5}, {"total": 1.0}, {"first_token": 0.5}:
+        found = asked(client(Lingering([says(WORDS)]), retries=0, **limit))
+        assert found.attempts == ["first m 0-5140 ok"]
+
+
 def test_stages_of_a_reply_that_stopped() -> None:
     found = asked(client(Wire([silent(says(WORDS), 2), says(WORDS)]), stall=0.5))
     assert found.stages == [

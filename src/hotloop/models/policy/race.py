@@ -27,56 +27,49 @@ class Race(Generic[T]):
         self._ended = ended
         self._tasks: list[asyncio.Task[T]] = []
         self._open: set[asyncio.Task[T]] = set()
-        self._decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._won: asyncio.Future[asyncio.Task[T]] = asyncio.get_running_loop().create_future()
 
     async def run(self, after: float, may: Callable[[], bool]) -> T:
         """The winner's result."""
+        loop = asyncio.get_running_loop()
+        self._start()
+        timer = loop.call_later(after, loop.call_soon, self._start_again, may)  # after all that happens just then
         try:
-            first = self._start()
-            await self._first_of([first], after)
-            if not first.done() and self.winner is None and may():
-                self._start()
-            return await self._won()
+            return (await self._won).result()
         finally:
+            timer.cancel()
             await stop(self._tasks)
             for task in self._tasks:
                 self._close(task)  # now, and not with the next turn of the event loop
 
-    async def _won(self) -> T:
-        running = list(self._tasks)
-        while self.winner is None:
-            await self._first_of(running)
-            for task in [task for task in running if task.done()]:
-                running.remove(task)
-                if not (running and _has_failed(task)):
-                    self._decide(self._tasks.index(task))
-        return await self._tasks[self.winner]
-
-    async def _first_of(self, running: list[asyncio.Task[T]], seconds: float | None = None) -> None:
-        ends: list[asyncio.Future[Any]] = [*running, self._decided]
-        await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-
-    def _start(self) -> asyncio.Task[T]:
+    def _start(self) -> None:
         number = len(self._tasks)
         task = asyncio.create_task(self._begin(number, lambda: self._decide(number)))
         task.add_done_callback(self._close)
         self._tasks.append(task)
         self._open.add(task)
-        return task
 
-    def _close(self, task: asyncio.Task[T]) -> None:
-        if task in self._open:
-            self._open.remove(task)
-            self._ended()
+    def _start_again(self, may: Callable[[], bool]) -> None:
+        if self.winner is None and not (self._won.done() or self._tasks[0].done()) and may():
+            self._start()
 
     def _decide(self, number: int) -> bool:
         if self.winner is None:
             self.winner = number
-            self._decided.set_result(None)
             for other, task in enumerate(self._tasks):
                 if other != number:
                     task.cancel()
         return self.winner == number
+
+    def _close(self, task: asyncio.Task[T]) -> None:
+        if task not in self._open:
+            return
+        self._open.remove(task)
+        self._ended()
+        number = self._tasks.index(task)
+        won = self.winner == number if self._open and _has_failed(task) else self._decide(number)
+        if won and not self._won.done():
+            self._won.set_result(task)
 
 
 def _has_failed(task: asyncio.Task[Any]) -> bool:

@@ -134,14 +134,27 @@ def test_what_is_not_its_fault_does_not_close_it_off(plan: Plan, outcome: type[E
     assert all(isinstance(each, outcome) and not isinstance(each, CircuitOpen) for each in found)
 
 
-def test_a_service_that_says_nothing_in_all_our_time_is_closed_off() -> None:
+def test_a_service_that_says_nothing_for_long_is_closed_off_though_it_was_we_who_gave_up() -> None:
     wire = Wire([silent()] * 4)
-    asking = agent(wire, breaker=OPENS_AT_FOUR, budget=Budget(total=0.5, answer_reserve=0.1))
+    asking = agent(wire, breaker=OPENS_AT_FOUR, budget=Budget(total=2.5, answer_reserve=0.1))
 
     async def main() -> list[str]:
         return [type((await run(asking)).outcome).__name__ for _ in range(5)]
 
     assert virtually(main(), wire) == ["ReplyTimeout"] * 4 + ["CircuitOpen"]
+
+
+def test_runs_in_a_hurry_do_not_close_a_service_off_for_others() -> None:
+    """It takes 400 ms to its first token; who gives it 300 has no reason to complain."""
+    wire = Wire([says("Hello", ttft=400)] * 20)
+    hurried = agent(wire, breaker=OPENS_AT_FOUR, budget=Budget(total=0.3, answer_reserve=0.1))
+    patient = agent(wire, breaker=OPENS_AT_FOUR)
+
+    async def main() -> list[str]:
+        outcomes = [type((await run(hurried)).outcome).__name__ for _ in range(12)]
+        return [*dict.fromkeys(outcomes), (await run(patient)).story]
+
+    assert virtually(main(), wire) == ["ReplyTimeout", "first ok"]
 
 
 def test_a_reply_that_broke_while_we_had_little_time_left_is_its_fault() -> None:

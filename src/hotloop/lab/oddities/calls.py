@@ -7,112 +7,96 @@ import msgspec
 from hotloop.lab.oddities.talk import Oddity, Talk, after, arguments_of, calls, choices, chunks, like, silence
 
 
-def missing_index(talk: Talk) -> None:
-    """No item of a call has an index."""
+def _missing_index(talk: Talk) -> None:
     for parts in calls(talk):
         for _, item in parts:
             del item["index"]
 
 
-def zero_index(talk: Talk) -> None:
-    """Every call has index 0."""
+def _zero_index(talk: Talk) -> None:
     for parts in calls(talk):
         for _, item in parts:
             item["index"] = 0
 
 
-def shifted_index(talk: Talk) -> None:
-    """The arguments of a call have another index than its name."""
+def _shifted_index(talk: Talk) -> None:
     for parts in calls(talk):
         for _, item in parts[1:]:
             item["index"] += 1
 
 
-def null_ids(talk: Talk) -> None:
-    """Every id is null."""
+def _null_ids(talk: Talk) -> None:
     _set_ids(talk, None)
 
 
-def empty_ids(talk: Talk) -> None:
-    """Every id is empty."""
+def _empty_ids(talk: Talk) -> None:
     _set_ids(talk, "")
 
 
-def equal_ids(talk: Talk) -> None:
-    """All calls of a reply have one id."""
+def _equal_ids(talk: Talk) -> None:
     for (_, head), *_ in calls(talk):
         head["id"] = "call_x"
 
 
-def reused_ids(talk: Talk) -> None:
-    """The same ids come again in every turn."""
+def _reused_ids(talk: Talk) -> None:
     for slot, ((_, head), *_) in enumerate(calls(talk)):
         head["id"] = f"call_{slot}"
 
 
-def repeated_ids(talk: Talk) -> None:
-    """Every item of a call repeats its id."""
+def _repeated_ids(talk: Talk) -> None:
     for (_, head), *tails in calls(talk):
         for _, item in tails:
             item["id"] = head["id"]
 
 
-def repeated_names(talk: Talk) -> None:
-    """Every item of a call repeats its name."""
+def _repeated_names(talk: Talk) -> None:
     for (_, head), *tails in calls(talk):
         for _, item in tails:
             item["function"]["name"] = head["function"]["name"]
 
 
-def late_names(talk: Talk) -> None:
-    """A call's name is empty at first and comes with its arguments."""
+def _late_names(talk: Talk) -> None:
     for (_, head), *tails in calls(talk):
         if tails:
             tails[0][1]["function"]["name"] = head["function"]["name"]
             head["function"]["name"] = ""
 
 
-def object_arguments(talk: Talk) -> None:
-    """Arguments are an object, not its JSON text."""
+def _object_arguments(talk: Talk) -> None:
     for parts in calls(talk):
         if whole := _is_json(arguments_of(parts)):
             parts[0][1]["function"]["arguments"] = msgspec.Raw(whole)
             silence(parts[1:])
 
 
-def quoted_arguments(talk: Talk) -> None:
-    """Arguments are a JSON text of a JSON text."""
+def _quoted_arguments(talk: Talk) -> None:
     for parts in calls(talk):
         parts[0][1]["function"]["arguments"] = msgspec.json.encode(arguments_of(parts)).decode()
         silence(parts[1:])
 
 
-def absent_arguments(talk: Talk) -> None:
-    """A call without parameters has no arguments at all."""
+def _absent_arguments(talk: Talk) -> None:
     for parts in calls(talk):
         if arguments_of(parts) in ("", "{}"):
             del parts[0][1]["function"]["arguments"]
             silence(parts[1:])
 
 
-def repeated_arguments(talk: Talk) -> None:
-    """The last item of a call repeats all its arguments."""
+def _repeated_arguments(talk: Talk) -> None:
     for parts in calls(talk):
         chunk, item = parts[-1]
         whole = {"index": item["index"], "function": {"arguments": arguments_of(parts)}}
         after(talk, chunk, like(chunk, {"tool_calls": [whole]}))
 
 
-def empty_items(talk: Talk) -> None:
-    """Items with empty arguments come between the others."""
+def _empty_items(talk: Talk) -> None:
     for parts in calls(talk):
         for chunk, item in parts:
             empty = {"index": item["index"], "function": {"arguments": ""}}
             after(talk, chunk, like(chunk, {"tool_calls": [empty]}))
 
 
-def whole_calls(talk: Talk) -> None:
-    """Each call comes in one chunk, with its last token."""
+def _whole_calls(talk: Talk) -> None:
     for parts in calls(talk):
         (_, head), (last, _) = parts[0], parts[-1]
         if len(parts) > 1:
@@ -121,17 +105,15 @@ def whole_calls(talk: Talk) -> None:
             last["choices"][0]["delta"] = {"tool_calls": [head]}
 
 
-def burst(talk: Talk) -> None:
-    """All calls come in one chunk, with the last token."""
-    whole_calls(talk)
+def _burst(talk: Talk) -> None:
+    _whole_calls(talk)
     found = [parts[0] for parts in calls(talk)]
     silence(found)
     for last, _ in found[-1:]:
         last["choices"][0]["delta"] = {"tool_calls": [item for _, item in found]}
 
 
-def function_call(talk: Talk) -> None:
-    """A lone call comes in the form of old servers."""
+def _function_call(talk: Talk) -> None:
     found = calls(talk)
     if len(found) != 1:
         return
@@ -142,14 +124,12 @@ def function_call(talk: Talk) -> None:
             choice["finish_reason"] = "function_call"
 
 
-def signed_calls(talk: Talk) -> None:
-    """A call has a field that the service wants back."""
+def _signed_calls(talk: Talk) -> None:
     for (_, head), *_ in calls(talk):
         head["extra_content"] = {"google": {"thought_signature": "c2lnbmVk"}}
 
 
-def blank_first(talk: Talk) -> None:
-    """Blank text comes before the calls."""
+def _blank_first(talk: Talk) -> None:
     if calls(talk):
         first = next(chunks(talk))
         after(talk, first, like(first, {"content": "\n\n"}))
@@ -170,25 +150,25 @@ def _is_json(text: str) -> bytes:
     return text.encode()
 
 
-ODDITIES: tuple[Oddity, ...] = (
-    missing_index,
-    zero_index,
-    shifted_index,
-    null_ids,
-    empty_ids,
-    equal_ids,
-    reused_ids,
-    repeated_ids,
-    repeated_names,
-    late_names,
-    object_arguments,
-    quoted_arguments,
-    absent_arguments,
-    repeated_arguments,
-    empty_items,
-    whole_calls,
-    burst,
-    function_call,
-    signed_calls,
-    blank_first,
-)
+ODDITIES: dict[str, tuple[str, Oddity]] = {
+    "missing-index": ("No item of a call has an index.", _missing_index),
+    "zero-index": ("Every call has index 0.", _zero_index),
+    "shifted-index": ("The arguments of a call have another index than its name.", _shifted_index),
+    "null-ids": ("Every id is null.", _null_ids),
+    "empty-ids": ("Every id is empty.", _empty_ids),
+    "equal-ids": ("All calls of a reply have one id.", _equal_ids),
+    "reused-ids": ("The same ids come again in every turn.", _reused_ids),
+    "repeated-ids": ("Every item of a call repeats its id.", _repeated_ids),
+    "repeated-names": ("Every item of a call repeats its name.", _repeated_names),
+    "late-names": ("A call's name is empty at first and comes with its arguments.", _late_names),
+    "object-arguments": ("Arguments are an object, not its JSON text.", _object_arguments),
+    "quoted-arguments": ("Arguments are a JSON text of a JSON text.", _quoted_arguments),
+    "absent-arguments": ("A call without parameters has no arguments at all.", _absent_arguments),
+    "repeated-arguments": ("The last item of a call repeats all its arguments.", _repeated_arguments),
+    "empty-items": ("Items with empty arguments come between the others.", _empty_items),
+    "whole-calls": ("Each call comes in one chunk, with its last token.", _whole_calls),
+    "burst": ("All calls come in one chunk, with the last token.", _burst),
+    "function-call": ("A lone call comes in the form of old servers.", _function_call),
+    "signed-calls": ("A call has a field that the service wants back.", _signed_calls),
+    "blank-first": ("Blank text comes before the calls.", _blank_first),
+}

@@ -9,83 +9,69 @@ from hotloop.lab.oddities.talk import Oddity, Talk, after, choices, chunks, like
 _DONE = b"data: [DONE]\n\n"
 
 
-def no_finish(talk: Talk) -> None:
-    """The stream ends without a finish reason."""
+def _no_finish(talk: Talk) -> None:
     talk[-1].clear()
 
 
-def no_done(talk: Talk) -> None:
-    """The stream ends without [DONE]."""
+def _no_done(talk: Talk) -> None:
     talk[-1].remove(_DONE)
 
 
-def finish_stop(talk: Talk) -> None:
-    """The finish reason is `stop` although there are calls."""
+def _finish_stop(talk: Talk) -> None:
     _finish(talk, "tool_calls", "stop")
 
 
-def finish_despite_cap(talk: Talk) -> None:
-    """The finish reason is `tool_calls` although the token cap was hit."""
+def _finish_despite_cap(talk: Talk) -> None:
     _finish(talk, "length", "tool_calls")
 
 
-def filtered(talk: Talk) -> None:
-    """The content filter stops the reply in the middle."""
+def _filtered(talk: Talk) -> None:
     _leave_half(talk)
     talk[-1][:] = [like(next(chunks(talk)), {}), _DONE]
     for choice in choices(talk[-1:]):
         choice["finish_reason"] = "content_filter"
 
 
-def error_in_stream(talk: Talk) -> None:
-    """An error object comes in the middle of a stream with status 200."""
+def _error_in_stream(talk: Talk) -> None:
     _leave_half(talk)
     talk[-1][:] = [{"error": {"message": "The engine has died.", "type": "server_error", "code": 503}}]
 
 
-def error_beside_choices(talk: Talk) -> None:
-    """The same, next to an empty list of choices."""
+def _error_beside_choices(talk: Talk) -> None:
     _leave_half(talk)
     talk[-1][:] = [{"choices": [], "error": {"message": "Rate limit reached.", "code": "rate_limit_exceeded"}}]
 
 
-def not_json(talk: Talk) -> None:
-    """A chunk in the middle is no JSON."""
+def _not_json(talk: Talk) -> None:
     talk[len(talk) // 2].append(b'data: {"choices": [{"delta": {"content": "\n\n')
 
 
-def filter_first(talk: Talk) -> None:
-    """The first chunk has no choices, but a filter's verdict."""
+def _filter_first(talk: Talk) -> None:
     talk[0].insert(0, {**next(chunks(talk)), "choices": [], "prompt_filter_results": [{"prompt_index": 0}]})
 
 
-def nulls(talk: Talk) -> None:
-    """Chunks that are null come in between."""
+def _nulls(talk: Talk) -> None:
     for piece in talk:
         piece.insert(0, b"data: null\n\n")
 
 
-def pings(talk: Talk) -> None:
-    """Comments come in between."""
+def _pings(talk: Talk) -> None:
     for piece in talk:
         piece.insert(0, b": ping\n\n")
 
 
-def usage_null(talk: Talk) -> None:
-    """Every chunk but the last has a usage of null."""
+def _usage_null(talk: Talk) -> None:
     for chunk in chunks(talk):
         chunk.setdefault("usage", None)
 
 
-def usage_first(talk: Talk) -> None:
-    """Usage comes in the first chunk, and not at the end."""
+def _usage_first(talk: Talk) -> None:
     usage = _take_usage(talk)
     if usage is not None:
         next(chunks(talk))["usage"] = usage
 
 
-def usage_everywhere(talk: Talk) -> None:
-    """Every chunk has the usage so far."""
+def _usage_everywhere(talk: Talk) -> None:
     usage = _take_usage(talk)
     if usage is None:
         return
@@ -95,13 +81,11 @@ def usage_everywhere(talk: Talk) -> None:
             chunk["usage"] = so_far
 
 
-def reasoning(talk: Talk) -> None:
-    """Thoughts come first, as `reasoning`."""
+def _reasoning(talk: Talk) -> None:
     _think(talk, "reasoning")
 
 
-def reasoning_content(talk: Talk) -> None:
-    """Thoughts come first, as `reasoning_content`."""
+def _reasoning_content(talk: Talk) -> None:
     _think(talk, "reasoning_content")
 
 
@@ -131,21 +115,21 @@ def _think(talk: Talk, key: str) -> None:
     after(talk, first, *(like(first, {key: thought}) for thought in ("Let", " me", " think.")))
 
 
-ODDITIES: tuple[Oddity, ...] = (
-    no_finish,
-    no_done,
-    finish_stop,
-    finish_despite_cap,
-    filtered,
-    error_in_stream,
-    error_beside_choices,
-    not_json,
-    filter_first,
-    nulls,
-    pings,
-    usage_null,
-    usage_first,
-    usage_everywhere,
-    reasoning,
-    reasoning_content,
-)
+ODDITIES: dict[str, tuple[str, Oddity]] = {
+    "no-finish": ("The stream ends without a finish reason.", _no_finish),
+    "no-done": ("The stream ends without [DONE].", _no_done),
+    "finish-stop": ("The finish reason is `stop` although there are calls.", _finish_stop),
+    "finish-despite-cap": ("The finish reason is `tool_calls` although the token cap was hit.", _finish_despite_cap),
+    "filtered": ("The content filter stops the reply in the middle.", _filtered),
+    "error-in-stream": ("An error object comes in the middle of a stream with status 200.", _error_in_stream),
+    "error-beside-choices": ("The same, next to an empty list of choices.", _error_beside_choices),
+    "not-json": ("A chunk in the middle is no JSON.", _not_json),
+    "filter-first": ("The first chunk has no choices, but a filter's verdict.", _filter_first),
+    "nulls": ("Chunks that are null come in between.", _nulls),
+    "pings": ("Comments come in between.", _pings),
+    "usage-null": ("Every chunk but the last has a usage of null.", _usage_null),
+    "usage-first": ("Usage comes in the first chunk, and not at the end.", _usage_first),
+    "usage-everywhere": ("Every chunk has the usage so far.", _usage_everywhere),
+    "reasoning": ("Thoughts come first, as `reasoning`.", _reasoning),
+    "reasoning-content": ("Thoughts come first, as `reasoning_content`.", _reasoning_content),
+}

@@ -7,28 +7,23 @@ from collections.abc import Callable, Sequence
 Framing = Callable[[Sequence[bytes]], list[bytes]]
 
 
-def no_space(pieces: Sequence[bytes]) -> list[bytes]:
-    """There is no space after `data:`."""
+def _no_space(pieces: Sequence[bytes]) -> list[bytes]:
     return [piece.replace(b"data: ", b"data:") for piece in pieces]
 
 
-def crlf(pieces: Sequence[bytes]) -> list[bytes]:
-    """Lines end in CRLF."""
+def _crlf(pieces: Sequence[bytes]) -> list[bytes]:
     return [piece.replace(b"\n", b"\r\n") for piece in pieces]
 
 
-def bom(pieces: Sequence[bytes]) -> list[bytes]:
-    """The stream begins with a byte order mark."""
+def _bom(pieces: Sequence[bytes]) -> list[bytes]:
     return [b"\xef\xbb\xbf" + pieces[0], *pieces[1:]]
 
 
-def many_lines(pieces: Sequence[bytes]) -> list[bytes]:
-    """An event has its data on two lines."""
+def _many_lines(pieces: Sequence[bytes]) -> list[bytes]:
     return [b"\n\n".join(map(_two_lines, piece.split(b"\n\n"))) for piece in pieces]
 
 
-def split_reads(pieces: Sequence[bytes]) -> list[bytes]:
-    """Reads end in the middle of an event, and of a character if it has any of more than one byte."""
+def _split_reads(pieces: Sequence[bytes]) -> list[bytes]:
     shifted, held = [], b""
     for piece in pieces[:-1]:
         at = next((place for place, byte in enumerate(piece) if byte & 0xC0 == 0x80), len(piece) // 2)
@@ -37,8 +32,7 @@ def split_reads(pieces: Sequence[bytes]) -> list[bytes]:
     return [*shifted, held + pieces[-1]]
 
 
-def buffered(pieces: Sequence[bytes]) -> list[bytes]:
-    """All tokens come at the end, in one read."""
+def _buffered(pieces: Sequence[bytes]) -> list[bytes]:
     return [*[b""] * (len(pieces) - 1), b"".join(pieces)]
 
 
@@ -47,4 +41,14 @@ def _two_lines(event: bytes) -> bytes:
     return before + b',\ndata: "' + after if comma and event.startswith(b"data: ") else event
 
 
-FRAMINGS: tuple[Framing, ...] = (no_space, crlf, bom, many_lines, split_reads, buffered)
+FRAMINGS: dict[str, tuple[str, Framing]] = {
+    "no-space": ("There is no space after `data:`.", _no_space),
+    "crlf": ("Lines end in CRLF.", _crlf),
+    "bom": ("The stream begins with a byte order mark.", _bom),
+    "many-lines": ("An event has its data on two lines.", _many_lines),
+    "split-reads": (
+        "Reads end in the middle of an event, and of a character if it has any of more than one byte.",
+        _split_reads,
+    ),
+    "buffered": ("All tokens come at the end, in one read.", _buffered),
+}

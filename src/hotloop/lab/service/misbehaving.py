@@ -53,35 +53,29 @@ def faults() -> dict[str, str]:
     return {name: sentence for name, (sentence, _) in _FAULTS.items()}
 
 
-def slow(reply: Outgoing, times: float = _SLOWDOWN) -> Outgoing:
-    """The first token takes 10 times as long, or as often as `slow*20` says."""
+def _slow(reply: Outgoing, times: float = _SLOWDOWN) -> Outgoing:
     return msgspec.structs.replace(reply, slowdown=times)
 
 
-def cut(reply: Outgoing) -> Outgoing:
-    """The connection breaks in the middle of the reply."""
+def _cut(reply: Outgoing) -> Outgoing:
     return msgspec.structs.replace(_half(reply), ending="cut")
 
 
-def stall(reply: Outgoing) -> Outgoing:
-    """Nothing more comes from the middle of the reply on, and the connection stays open."""
+def _stall(reply: Outgoing) -> Outgoing:
     return msgspec.structs.replace(_half(reply), ending="stall")
 
 
-def plain_json(reply: Outgoing) -> Outgoing:
-    """A streamed request is answered with one JSON body."""
+def _plain_json(reply: Outgoing) -> Outgoing:
     if reply.whole is None:
         return reply
     return msgspec.structs.replace(reply, pieces=(), tail=reply.whole, headers=JSON)
 
 
-def tool_use_failed(reply: Outgoing) -> Outgoing:
-    """Calls are refused as Groq does, with status 400 and what the model wrote, in tags."""
+def _tool_use_failed(reply: Outgoing) -> Outgoing:
     return _unread(reply, lambda calls: "\n".join(f"<function={name}={text}</function>" for name, text in calls))
 
 
-def tool_use_listed(reply: Outgoing) -> Outgoing:
-    """The same, with what the model wrote as a fenced list."""
+def _tool_use_listed(reply: Outgoing) -> Outgoing:
     listed = '{{"name": "{}", "arguments": {}}}'
     return _unread(reply, lambda calls: f"```json\n[{', '.join(listed.format(*call) for call in calls)}]\n```")
 
@@ -145,16 +139,12 @@ def _share(entry: str) -> tuple[float, Outgoing | Change]:
         raise ConfigError(f"There is no fault {name!r}; there are {listed(name, _FAULTS)}.")
     if times and name != "slow":
         raise ConfigError(f"Only slow can be told how many times, not {name}.")
-    fault = partial(slow, times=float(times)) if times else _FAULTS[name][1]
+    fault = partial(_slow, times=float(times)) if times else _FAULTS[name][1]
     return float(percent) / 100, fault
 
 
 def _limited(headers: Headers = (), sentence: str = "") -> Outgoing:
     return error(429, f"Rate limit reached.{sentence}", "requests", "rate_limit_exceeded", headers)
-
-
-def _named(function: Callable[..., object]) -> tuple[str, str]:
-    return function.__name__.replace("_", "-"), (function.__doc__ or "").strip()
 
 
 _FAULTS: dict[str, tuple[str, Outgoing | Change]] = {
@@ -165,13 +155,15 @@ _FAULTS: dict[str, tuple[str, Outgoing | Change]] = {
     "500": ("Status 500.", error(500, "The server had an error.", "server_error")),
     "502": ("Status 502 with a page of a gateway.", refusal(502, _PAGE, ((b"content-type", b"text/html"),))),
     "503": ("Status 503 with Retry-After.", error(503, "Overloaded.", "server_error", None, ((b"retry-after", b"1"),))),
+    "slow": ("The first token takes 10 times as long, or as often as `slow*20` says.", _slow),
+    "cut": ("The connection breaks in the middle of the reply.", _cut),
+    "stall": ("Nothing more comes from the middle of the reply on, and the connection stays open.", _stall),
+    "plain-json": ("A streamed request is answered with one JSON body.", _plain_json),
+    "tool-use-failed": (
+        "Calls are refused as Groq does, with status 400 and what the model wrote, in tags.",
+        _tool_use_failed,
+    ),
+    "tool-use-listed": ("The same, with what the model wrote as a fenced list.", _tool_use_listed),
+    **{name: (told, partial(_talked, odd)) for name, (told, odd) in (calls.ODDITIES | ends.ODDITIES).items()},
+    **{name: (told, partial(_framed, odd)) for name, (told, odd) in framing.FRAMINGS.items()},
 }
-for _change in (slow, cut, stall, plain_json, tool_use_failed, tool_use_listed):
-    _name, _sentence = _named(_change)
-    _FAULTS[_name] = _sentence, _change
-for _oddity in (*calls.ODDITIES, *ends.ODDITIES):
-    _name, _sentence = _named(_oddity)
-    _FAULTS[_name] = _sentence, partial(_talked, _oddity)
-for _framing in framing.FRAMINGS:
-    _name, _sentence = _named(_framing)
-    _FAULTS[_name] = _sentence, partial(_framed, _framing)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from hotloop.lab.engines.batching import Batching
-from hotloop.lab.engines.work import Prompt, Work
+from hotloop.lab.engines.work import Work, WorkPrompt
 from hotloop.lab.profiletable import PROFILES
 
 MS = 1_000_000
@@ -21,7 +21,7 @@ def closed_loop(name, users, prompt, out):
     asked, ttft, tpot = {}, [], []
 
     def ask(at):
-        work = Work(out, lambda _: None, Prompt(prompt))
+        work = Work(out, lambda _: None, WorkPrompt(prompt))
         asked[work] = at
         engine.arrive(work, at)
 

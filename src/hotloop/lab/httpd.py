@@ -21,7 +21,7 @@ _CHUNKED = (b"transfer-encoding", b"chunked")
 _JSON = (b"content-type", b"application/json")
 
 
-class Exchange:
+class HttpExchange:
     """One request, and the way back to who sent it, which is a `Sink`. `left` is called if the client goes before."""
 
     __slots__ = ("_chunked", "_connection", "_head", "body", "keep_alive", "left", "method", "path")
@@ -76,13 +76,13 @@ class Exchange:
 class Connection(asyncio.Protocol):
     """A client's connection: its requests are handed to `handle` one at a time, in their order."""
 
-    def __init__(self, handle: Callable[[Exchange], None], connections: set[Connection]) -> None:
+    def __init__(self, handle: Callable[[HttpExchange], None], connections: set[Connection]) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._handle = handle
         self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: deque[Exchange] = deque()
-        self._current: Exchange | None = None
+        self._waiting: deque[HttpExchange] = deque()
+        self._current: HttpExchange | None = None
         self._target = b""
         self._body = bytearray()
 
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         method, path = self._parser.get_method().decode(), self._target.partition(b"?")[0].decode("latin-1")
-        self._waiting.append(Exchange(self, method, path, bytes(self._body), self._parser.should_keep_alive()))
+        self._waiting.append(HttpExchange(self, method, path, bytes(self._body), self._parser.should_keep_alive()))
         if self._current is not None or len(self._waiting) > 1:
             self._transport.pause_reading()  # the client sends ahead: let it wait
         else:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
 import msgspec
 
 from hotloop.errors import ConfigError, HotloopError
 from hotloop.lab.auto import auto
-from hotloop.lab.httpd import Connection, Exchange
+from hotloop.lab.httpd import Connection, HttpExchange
 from hotloop.lab.profiles import Profile
 from hotloop.lab.render import MODEL, error_body
-from hotloop.lab.script import Replies, per_conversation
+from hotloop.lab.script import Replies
 from hotloop.lab.service.emit import Stats
-from hotloop.lab.service.simulation import Simulation, profile_of
+from hotloop.lab.service.simulation import Simulation, SimulationOptions
 
 _MODELS = {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "hotloop"}]}
 
@@ -35,25 +34,17 @@ class SimulatedService:
     """
 
     def __init__(
-        self,
-        replies: Replies = auto,
-        *,
-        profile: str | Path | Profile | None = None,
-        ttft: float = 0.0,
-        tpot: float = 0.0,
-        seed: int = 0,
-        faults: str = "",
-        rpm: int | None = None,
-        tpm: int | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        self, replies: Replies = auto, *, host: str = "127.0.0.1", port: int = 0, **options: Unpack[SimulationOptions]
     ) -> None:
-        answer = replies if callable(replies) else per_conversation(replies)
-        self.profile = profile_of(profile, ttft, tpot)
-        self._simulation = Simulation(answer, self.profile, seed=seed, faults=faults, rpm=rpm, tpm=tpm)
+        self._simulation = Simulation(replies, **options)
         self._host = host
         self._port = port
         self._connections: set[Connection] = set()
+
+    @property
+    def profile(self) -> Profile:
+        """What it is like in time."""
+        return self._simulation.profile
 
     @property
     def url(self) -> str:
@@ -73,6 +64,7 @@ class SimulatedService:
         except OSError as error:
             raise ConfigError(f"Cannot serve on {self._host} port {self._port}: {error}.") from error
         self._port = self._server.sockets[0].getsockname()[1]
+        self._simulation.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,7 +79,7 @@ class SimulatedService:
     def _connection(self) -> Connection:
         return Connection(self._handle, self._connections)
 
-    def _handle(self, exchange: Exchange) -> None:
+    def _handle(self, exchange: HttpExchange) -> None:
         for ending, method, answer in (
             ("/chat/completions", "POST", self._complete),
             ("/models", "GET", self._models),
@@ -99,13 +91,13 @@ class SimulatedService:
                 return exchange.respond(405, error_body(f"{exchange.path} takes {method}, not {exchange.method}."))
         return exchange.respond(404, error_body(f"There is no {exchange.path} here.", code="unknown_url"))
 
-    def _models(self, exchange: Exchange) -> None:
+    def _models(self, exchange: HttpExchange) -> None:
         exchange.respond(200, msgspec.json.encode(_MODELS))
 
-    def _report(self, exchange: Exchange) -> None:
+    def _report(self, exchange: HttpExchange) -> None:
         exchange.respond(200, msgspec.json.encode(self.stats))
 
-    def _complete(self, exchange: Exchange) -> None:
+    def _complete(self, exchange: HttpExchange) -> None:
         try:
             exchange.left = self._simulation.submit(exchange.body, exchange)
         except HotloopError as error:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Unpack
 
 from hotloop.errors import TransportError
 from hotloop.lab.auto import auto
-from hotloop.lab.profiles import Profile
-from hotloop.lab.script import Headers, Replies, per_conversation
+from hotloop.lab.script import Headers, Replies
 from hotloop.lab.service.emit import Stats
-from hotloop.lab.service.simulation import Simulation, profile_of
+from hotloop.lab.service.simulation import Simulation, SimulationOptions
 from hotloop.models.transport import Receiver
 
 
@@ -22,21 +21,8 @@ class SimulatedTransport:
     body that is no request, whatever the script raises, and TransportError for a reply that is cut off.
     """
 
-    def __init__(
-        self,
-        replies: Replies = auto,
-        *,
-        profile: str | Path | Profile | None = None,
-        ttft: float = 0.0,
-        tpot: float = 0.0,
-        seed: int = 0,
-        faults: str = "",
-        rpm: int | None = None,
-        tpm: int | None = None,
-    ) -> None:
-        answer = replies if callable(replies) else per_conversation(replies)
-        self.profile = profile_of(profile, ttft, tpot)
-        self._simulation = Simulation(answer, self.profile, seed=seed, faults=faults, rpm=rpm, tpm=tpm)
+    def __init__(self, replies: Replies = auto, **options: Unpack[SimulationOptions]) -> None:
+        self._simulation = Simulation(replies, **options)
 
     @property
     def stats(self) -> Stats:

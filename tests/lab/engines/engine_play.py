@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotloop.lab.engines.work import Engine, Prompt, Work
+from hotloop.lab.engines.work import Engine, Work, WorkPrompt
 from hotloop.lab.profiles import Curve, Profile
 
 MS = 1_000_000
@@ -32,7 +32,7 @@ class Play:
             if not work.refused:
                 times.extend([(work.last - START) / MS] * (work.made - len(times)))
 
-        self.works[name] = work = Work(tokens, deliver, Prompt(prompt, tuple(blocks)), **fields)
+        self.works[name] = work = Work(tokens, deliver, WorkPrompt(prompt, tuple(blocks)), **fields)
         self.engine.arrive(work, round(START + at * MS))
         return work
 

@@ -17,7 +17,7 @@ from hotloop.errors import (
     TransportError,
     TruncatedReply,
 )
-from hotloop.lab.engines.work import Prompt, Work
+from hotloop.lab.engines.work import Work, WorkPrompt
 from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.script import call, raw, say
 from hotloop.lab.service.misbehaving import Mix, faults
@@ -101,7 +101,7 @@ def test_the_client_gets_the_answer_or_the_right_error(fault, granularity):
 
 def stream(reply, **request):
     """What a streamed reply is before anything goes wrong with it."""
-    return outgoing(reply, {"messages": [{}], "stream": True} | request, Prompt(7), profile())
+    return outgoing(reply, {"messages": [{}], "stream": True} | request, WorkPrompt(7), profile())
 
 
 def sent(reply):

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from hotloop.errors import ConfigError
-from hotloop.lab.service.ratelimits import RateLimits
+from hotloop.lab.service.ratelimits import ServiceLimits
 from hotloop.models.wire.faults import service_error
 
 S = 1_000_000_000
@@ -19,7 +19,7 @@ def error_of(refused):
 
 
 def test_requests_are_counted_and_come_back_evenly():
-    limits = RateLimits(rpm=60, tpm=None)
+    limits = ServiceLimits(rpm=60, tpm=None)
     assert [limits.refuse(100, S) for _ in range(60)] == [None] * 60
     refused = error_of(limits.refuse(100, S))
     assert (type(refused).__name__, refused.retry_after) == ("RateLimited", 1.0)
@@ -29,7 +29,7 @@ def test_requests_are_counted_and_come_back_evenly():
 
 
 def test_headers_tell_what_is_left():
-    limits = RateLimits(rpm=60, tpm=6000)
+    limits = ServiceLimits(rpm=60, tpm=6000)
     for _ in range(30):
         limits.refuse(10, S)
     limits.spend(1500)
@@ -45,7 +45,7 @@ def test_headers_tell_what_is_left():
 
 
 def test_a_reply_may_leave_a_debt_that_has_to_be_paid_back():
-    limits = RateLimits(rpm=None, tpm=6000)
+    limits = ServiceLimits(rpm=None, tpm=6000)
     assert limits.refuse(100, S) is None
     limits.spend(6400)
     assert told(limits, S)["x-ratelimit-remaining-tokens"] == "0"
@@ -56,14 +56,14 @@ def test_a_reply_may_leave_a_debt_that_has_to_be_paid_back():
 
 
 def test_what_never_fits_is_not_to_be_tried_again():
-    limits = RateLimits(rpm=10, tpm=1000)
+    limits = ServiceLimits(rpm=10, tpm=1000)
     refused = error_of(limits.refuse(1001, S))
     assert (refused.status, refused.code, refused.retryable) == (413, "rate_limit_exceeded", False)
     assert told(limits, S)["x-ratelimit-remaining-requests"] == "10"
 
 
 def test_a_refusal_is_written_as_services_write_it():
-    limits = RateLimits(rpm=120, tpm=None)
+    limits = ServiceLimits(rpm=120, tpm=None)
     for _ in range(120):
         limits.refuse(1, S)
     refused = limits.refuse(1, S + S // 4)
@@ -76,10 +76,10 @@ def test_a_refusal_is_written_as_services_write_it():
 @pytest.mark.parametrize(("rpm", "tpm", "told"), [(0, None, "rpm is 0"), (1, -1, "tpm is -1")])
 def test_limits_that_let_nothing_through_are_refused(rpm, tpm, told):
     with pytest.raises(ConfigError, match=told):
-        RateLimits(rpm, tpm)
+        ServiceLimits(rpm, tpm)
 
 
 def test_without_limits_nothing_is_refused_or_told():
-    limits = RateLimits(None, None)
+    limits = ServiceLimits(None, None)
     assert limits.refuse(10**9, S) is None
     assert told(limits, S) == {}

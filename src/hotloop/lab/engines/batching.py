@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import count
+from collections.abc import Sequence
 from random import Random
 
+from hotloop.lab.engines.agenda import Agenda
 from hotloop.lab.engines.entrance import Entrance
 from hotloop.lab.engines.work import Work
 from hotloop.lab.profiles import Profile
 from hotloop.units import NS_PER_MS
 
 _NEVER = 1 << 62
-
-Action = Callable[[Work, int], None]
 
 
 class Batching:
@@ -27,8 +24,7 @@ class Batching:
         self._entrance = Entrance(profile, seed, self._begin)
         self._rtt = round(profile.rtt_ms * NS_PER_MS)
         self._random = Random(f"{seed} decode")
-        self._agenda: list[tuple[int, int, Action, Work]] = []
-        self._order = count()
+        self._agenda = Agenda()
         self._prompts: deque[Work] = deque()  # to be read, the first of them just now
         self._step = _Step(1.0 - profile.interference)
         self._decoding: list[Work] = []
@@ -37,15 +33,14 @@ class Batching:
 
     def arrive(self, work: Work, now: int) -> None:
         """See `Engine`."""
-        self._at(now + self._rtt, self._arrived, work)
+        self._agenda.put(now + self._rtt, self._arrived, work)
 
     def leave(self, work: Work, now: int) -> None:
         """See `Engine`. A prompt that is being read is read to its end."""
         if work.gone or work.made >= work.tokens:
             return
         if work not in self._prompts:
-            self._agenda = [entry for entry in self._agenda if entry[-1] is not work]
-            heapify(self._agenda)
+            self._agenda.drop(work)
         self._entrance.leave(work, now)
         for batch in (self._decoding, self._joining):
             if work in batch:
@@ -56,25 +51,18 @@ class Batching:
 
     def next(self) -> int | None:
         """See `Engine`."""
-        moments = [self._agenda[0][0]] if self._agenda else []
-        if self._step.end is not None:
-            moments.append(self._step.end)
+        moments = [moment for moment in (self._agenda.due(), self._step.end) if moment is not None]
         return min(moments, default=None)
 
     def advance(self, now: int) -> Sequence[Work]:
         """See `Engine`."""
-        agenda, step, self._told = self._agenda, self._step, []
-        while True:
-            if agenda and agenda[0][0] <= now and (step.end is None or agenda[0][0] <= step.end):
-                at, _, action, work = heappop(agenda)
-                action(work, at)
-            elif step.end is not None and step.end <= now:
-                self._end_step(step.end)
+        agenda, self._told = self._agenda, []
+        while (moment := self.next()) is not None and moment <= now:
+            if agenda.due() == moment:
+                agenda.act()
             else:
-                return self._told
-
-    def _at(self, moment: int, action: Action, work: Work) -> None:
-        heappush(self._agenda, (moment, next(self._order), action, work))
+                self._end_step(moment)
+        return self._told
 
     def _arrived(self, work: Work, at: int) -> None:
         self._entrance.arrive(work, at)
@@ -82,7 +70,7 @@ class Batching:
             self._told.append(work)
 
     def _begin(self, work: Work, at: int) -> None:
-        self._at(at + work.front, self._ready, work)
+        self._agenda.put(at + work.front, self._ready, work)
 
     def _ready(self, work: Work, at: int) -> None:
         """The prompt can be read as soon as its turn comes."""
@@ -92,7 +80,7 @@ class Batching:
 
     def _read(self, work: Work, at: int) -> None:
         self._step.slow(at)
-        self._at(at + work.prefill, self._first, work)
+        self._agenda.put(at + work.prefill, self._first, work)
 
     def _first(self, work: Work, at: int) -> None:
         """The prompt has been read, and the first token is there."""

@@ -10,12 +10,17 @@ from hotloop.units import clock
 class Driver:
     """Takes requests to `engine` and has its tokens delivered when they are due. To be used on a running loop.
 
-    It holds a timer only while there is something to do.
+    It holds a timer only while there is something to do, unless it was opened: then until it is closed.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._alarm: Alarm | None = None
+        self._opened = False
+
+    def open(self) -> None:
+        """Keep the timer between works: to make one takes as long as several writes."""
+        self._opened = True
 
     def submit(self, work: Work) -> None:
         """A request was sent just now."""
@@ -29,9 +34,8 @@ class Driver:
 
     def close(self) -> None:
         """Deliver nothing more."""
-        if self._alarm is not None:
-            self._alarm.close()
-            self._alarm = None
+        self._opened = False
+        self._let_go()
 
     def _run(self) -> None:
         for work in self._engine.advance(clock()()):
@@ -40,9 +44,15 @@ class Driver:
 
     def _arm(self) -> None:
         due = self._engine.next()
-        if due is None:
-            self.close()
+        if due is None and not self._opened:
+            self._let_go()
             return
-        if self._alarm is None:
+        if self._alarm is None and due is not None:
             self._alarm = make_alarm(self._run)
-        self._alarm.set(due)
+        if self._alarm is not None:
+            self._alarm.set(due)
+
+    def _let_go(self) -> None:
+        if self._alarm is not None:
+            self._alarm.close()
+            self._alarm = None

@@ -43,6 +43,8 @@ class PrefixCache:
 
     def find(self, blocks: Sequence[int], now: int) -> int:
         """How many tokens of this prompt are known; those blocks are used now."""
+        if not blocks:
+            return 0
         while self._used and next(iter(self._used.values())) < now - self._expiry:
             self._used.popitem(last=False)
         known = list(takewhile(self._used.__contains__, blocks))

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
 
-class Prompt(msgspec.Struct, frozen=True, gc=False):
+class WorkPrompt(msgspec.Struct, frozen=True, gc=False):
     """A prompt's length in tokens, and the keys of its whole blocks (see `prefixcache`)."""
 
     tokens: int = 0
     blocks: tuple[int, ...] = ()
 
 
-class Delivery(Protocol):
-    """Takes a reply's tokens to whoever asked."""
-
-    def __call__(self, work: Work) -> None:
-        """There are more of them, or the work was refused."""
-
-
 class Work:
     """One request in an engine, which will make `tokens` tokens of it; moments are nanoseconds of its clock, above 0.
 
     `made` of them are made, the first at `first` and the latest at `last`; `due` is the moment of the earliest that was
-    not delivered, 0 if there is none. `refused` work is told at its arrival and not begun. `slowdown` is how many times
-    as long as usual it takes to the first token. With `streamed` off only the last token is of interest.
+    not delivered, 0 if there is none. `deliver` is called when there are more, and when the work is refused: `refused`
+    work is told at its arrival and not begun. `slowdown` is how many times as long as usual it takes to the first
+    token. With `streamed` off only the last token is of interest.
     """
 
     __slots__ = (
@@ -53,8 +47,8 @@ class Work:
     def __init__(
         self,
         tokens: int,
-        deliver: Delivery,
-        prompt: Prompt = Prompt(),  # noqa: B008  frozen
+        deliver: Callable[[Work], None],
+        prompt: WorkPrompt = WorkPrompt(),  # noqa: B008  frozen
         *,
         streamed: bool = True,
         refused: bool = False,

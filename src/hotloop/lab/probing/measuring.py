@@ -13,7 +13,7 @@ from hotloop.errors import ModelError
 from hotloop.lab.probing.asking import Answer, Asker, Heard, pause_after, understood
 from hotloop.lab.probing.plan import Cell
 from hotloop.lab.probing.samples import Place, Sample, Stretch, sample_of, stretches
-from hotloop.lab.probing.texts import Prompt, Texts
+from hotloop.lab.probing.texts import ProbePrompt, Texts
 from hotloop.units import clock
 
 Note = Callable[[Cell, int], None]
@@ -164,9 +164,9 @@ class _Run:
         if pause := max(map(pause_after, answers)):
             await asyncio.sleep(pause)
 
-    async def _beside(self, wave: Sequence[Heard]) -> list[tuple[Prompt, Heard]]:
+    async def _beside(self, wave: Sequence[Heard]) -> list[tuple[ProbePrompt, Heard]]:
         """What is asked once all of the wave is being answered, one by one while any of it still is."""
-        asked: list[tuple[Prompt, Heard]] = []
+        asked: list[tuple[ProbePrompt, Heard]] = []
         if self._cell.beside:
             await asyncio.gather(*(heard.answering.wait() for heard in wave))
         while len(asked) < self._cell.beside and not all(heard.ended for heard in wave):
@@ -174,7 +174,7 @@ class _Run:
             asked.append((prompt, await self._ask(prompt, 1)))
         return asked
 
-    async def _ask(self, prompt: Prompt, max_tokens: int, heard: Heard | None = None) -> Heard:
+    async def _ask(self, prompt: ProbePrompt, max_tokens: int, heard: Heard | None = None) -> Heard:
         heard = await self._asker.ask(
             prompt.messages, max_tokens=max_tokens, session=prompt.key, heard=heard, **prompt.fields
         )
@@ -182,7 +182,7 @@ class _Run:
         self._note(self._cell, self._ended)
         return heard
 
-    def _take(self, answer: Answer, prompt: Prompt, place: Place) -> Sample:
+    def _take(self, answer: Answer, prompt: ProbePrompt, place: Place) -> Sample:
         """Take a request down, and see whether it is worth going on."""
         measured = self._measured
         sample = sample_of(answer, prompt, place)
@@ -200,7 +200,7 @@ def _running(answer: Answer, others: Sequence[Answer]) -> int:
     return sum(other.asked <= answer.asked < other.ended for other in others)
 
 
-def _prompts(cell: Cell, texts: Texts, empty: str | None) -> Callable[[], Prompt]:
+def _prompts(cell: Cell, texts: Texts, empty: str | None) -> Callable[[], ProbePrompt]:
     """Makes the prompts of a cell."""
     if cell.question:
         return lambda: texts.fixed(cell.question)

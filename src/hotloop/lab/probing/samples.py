@@ -13,7 +13,7 @@ import msgspec
 from hotloop.errors import ServiceError
 from hotloop.lab.probing.asking import Answer
 from hotloop.lab.probing.owntimes import OwnTimes
-from hotloop.lab.probing.texts import Prompt
+from hotloop.lab.probing.texts import ProbePrompt
 from hotloop.trace.pace import is_buffered, time_per_token
 from hotloop.units import NS_PER_MS, ms
 
@@ -77,7 +77,7 @@ class Place(NamedTuple):
     beside: bool = False
 
 
-def sample_of(answer: Answer, prompt: Prompt, place: Place) -> Sample:
+def sample_of(answer: Answer, prompt: ProbePrompt, place: Place) -> Sample:
     """One request as a sample."""
     end_to_end_ms, asked_ms = ms(answer.ended - answer.asked), ms(answer.asked - place.since)
     where: dict[str, Any] = {"asked_ms": asked_ms, "wave": place.wave, "others": place.others, "beside": place.beside}

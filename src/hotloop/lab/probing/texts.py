@@ -17,7 +17,7 @@ _OVERHEAD, _PER_WORD = 12.0, 1.1  # tokens, until the service has said more
 _REPORT = {"name": "get_report", "description": "The report.", "parameters": {"type": "object", "properties": {}}}
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class ProbePrompt(msgspec.Struct, frozen=True):
     """What is asked, about `tokens` long; prompts with the same `key` begin with the same `shared` tokens.
 
     `words` is how many words it has; `fields` are further ones of the request's body.
@@ -37,27 +37,27 @@ class Texts:
     def __init__(self) -> None:
         self._counted: dict[int, int] = {}
 
-    def learn(self, prompt: Prompt, tokens: int | None) -> None:
+    def learn(self, prompt: ProbePrompt, tokens: int | None) -> None:
         """The service counted so many tokens in a prompt without further fields."""
         if tokens is not None:
             self._counted[prompt.words] = tokens
 
-    def fixed(self, text: str) -> Prompt:
+    def fixed(self, text: str) -> ProbePrompt:
         """The prompt that is this text."""
         return self._prompt([_said("user", text)], key=_novel())
 
-    def cold(self, tokens: int) -> Prompt:
+    def cold(self, tokens: int) -> ProbePrompt:
         """A prompt whose first line is like no other's."""
         return self.fixed(f"{_novel()}\n{self._filler(tokens)}\n{COUNT}")
 
-    def cached(self, tokens: int) -> Callable[[], Prompt]:
+    def cached(self, tokens: int) -> Callable[[], ProbePrompt]:
         """Makes prompts that differ in their last lines only."""
         key = _novel()
         start = f"{key}\n{self._filler(tokens)}\n"
         shared = self._tokens(len(start.split()))
         return lambda: self._prompt([_said("user", f"{start}{_novel()} {COUNT}")], key=key, shared=shared)
 
-    def conversation(self, result_tokens: int, empty: str | None) -> Callable[[], Prompt]:
+    def conversation(self, result_tokens: int, empty: str | None) -> Callable[[], ProbePrompt]:
         """Makes prompts that end three turns, in the second of which a tool gave a result of so many tokens."""
         key = _novel()
         call = {"id": "call00001", "type": "function", "function": {"name": "get_report", "arguments": "{}"}}
@@ -77,9 +77,9 @@ class Texts:
 
     def _prompt(
         self, messages: list[Message], key: str, shared: int = 0, fields: dict[str, Any] | None = None
-    ) -> Prompt:
+    ) -> ProbePrompt:
         words = sum(len((message["content"] or "").split()) for message in messages)
-        return Prompt(messages, words, self._tokens(words), key, shared, fields or {})
+        return ProbePrompt(messages, words, self._tokens(words), key, shared, fields or {})
 
     def _filler(self, tokens: int) -> str:
         overhead, per_word = self._line()

@@ -99,7 +99,7 @@ class Meter:
 
 
 class Emitter:
-    """Delivers one reply to `sink`: `outgoing`, or `refusal` if the engine refuses the work. It is a `Delivery`."""
+    """Delivers one reply to `sink`: `outgoing`, or `refusal` if the engine refuses the work."""
 
     __slots__ = ("_begun", "_clock", "_meter", "_open", "_outgoing", "_refusal", "_sent", "_sink")
 
@@ -115,7 +115,7 @@ class Emitter:
         meter.opened()
 
     def __call__(self, work: Work) -> None:
-        """See `Delivery`."""
+        """There are more tokens of its work, or that was refused."""
         if work.refused:
             self._write(work, self._refusal, self._refusal.pieces, over=True)
             return

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hotloop.lab.engines.work import Prompt, Work
+from hotloop.lab.engines.work import Work, WorkPrompt
 from hotloop.lab.profiles import Profile
 from hotloop.lab.render import Rendered, Report, error_body, render
 from hotloop.lab.script import Headers, RawReply, Reply, Request, token_cap, turn, wants_usage
@@ -40,10 +40,10 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     apart: bool = False
     refused: bool = False
     slowdown: float = 1.0
-    prompt: Prompt = Prompt()
+    prompt: WorkPrompt = WorkPrompt()
 
 
-def outgoing(reply: Reply | RawReply, request: Request, prompt: Prompt, profile: Profile) -> Outgoing:
+def outgoing(reply: Reply | RawReply, request: Request, prompt: WorkPrompt, profile: Profile) -> Outgoing:
     """What a service of this profile sends for the reply. Raises InvalidRequest for a token cap that is none."""
     cap = token_cap(request)
     if isinstance(reply, RawReply):
@@ -57,7 +57,7 @@ def outgoing(reply: Reply | RawReply, request: Request, prompt: Prompt, profile:
     return Outgoing(tokens, rendered.tokens, tail, EVENTS, more, whole=whole, prompt=prompt)
 
 
-def _raw(reply: RawReply, prompt: Prompt) -> Outgoing:
+def _raw(reply: RawReply, prompt: WorkPrompt) -> Outgoing:
     return Outgoing(
         max(len(reply.pieces), 1),
         reply.pieces,

@@ -12,7 +12,7 @@ from hotloop.units import NS_PER_MS, NS_PER_S
 _MINUTE = 60 * NS_PER_S
 
 
-class RateLimits:
+class ServiceLimits:
     """Buckets of requests and of tokens that fill up evenly within a minute (None: there is no such limit).
 
     Raises ConfigError for limits that let nothing through.

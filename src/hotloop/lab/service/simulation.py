@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypedDict
 
 from msgspec.structs import replace
 
@@ -12,42 +13,52 @@ from hotloop.lab.engines.batching import Batching
 from hotloop.lab.engines.driver import Driver
 from hotloop.lab.engines.pipeline import Pipeline
 from hotloop.lab.engines.prefixcache import blocks_of
-from hotloop.lab.engines.work import Prompt, Work
+from hotloop.lab.engines.work import Work, WorkPrompt
 from hotloop.lab.profiles import Curve, Profile, load_profile
 from hotloop.lab.render import prompt_tokens
-from hotloop.lab.script import Answer, Request, as_reply, decode_request
+from hotloop.lab.script import Replies, Request, as_reply, decode_request, per_conversation
 from hotloop.lab.service.emit import Emitter, Meter, Sink, Stats
 from hotloop.lab.service.misbehaving import Mix
 from hotloop.lab.service.outgoing import Outgoing, error, outgoing
-from hotloop.lab.service.ratelimits import RateLimits
+from hotloop.lab.service.ratelimits import ServiceLimits
 from hotloop.units import clock
 
 _BUSY = "All slots are taken and the queue is full. Try again later."
 
 
-class Simulation:
-    """Takes requests, and delivers what `answer` makes of each as a service of this profile would.
+class SimulationOptions(TypedDict, total=False):
+    """What a simulated service is like; see `hotloop.lab.sim.SimulatedService`."""
 
-    `faults` go wrong as in `misbehaving.Mix`; at most `rpm` requests and `tpm` tokens a minute are taken. What is left
-    to chance goes by `seed`.
-    """
+    profile: str | Path | Profile | None
+    ttft: float
+    tpot: float
+    seed: int
+    faults: str
+    rpm: int | None
+    tpm: int | None
+
+
+class Simulation:
+    """Takes requests, and delivers the reply to each as a service with these options would."""
 
     def __init__(
         self,
-        answer: Answer,
-        profile: Profile,
+        replies: Replies,
         *,
+        profile: str | Path | Profile | None = None,
+        ttft: float = 0.0,
+        tpot: float = 0.0,
         seed: int = 0,
         faults: str = "",
         rpm: int | None = None,
         tpm: int | None = None,
     ) -> None:
-        self._answer = answer
-        self._profile = profile
+        self.profile = _profile(profile, ttft, tpot)
+        self._answer = replies if callable(replies) else per_conversation(replies)
         self._mix = Mix(faults, seed)
-        self._limits = None if rpm is None and tpm is None else RateLimits(rpm, tpm)
+        self._limits = None if rpm is None and tpm is None else ServiceLimits(rpm, tpm)
         self._meter = Meter()
-        self._driver = Driver(Batching(profile, seed) if profile.kind == "gpu" else Pipeline(profile, seed))
+        self._driver = Driver((Batching if self.profile.kind == "gpu" else Pipeline)(self.profile, seed))
         self._busy = error(503, _BUSY, "server_error", "over_capacity")
 
     @property
@@ -58,7 +69,7 @@ class Simulation:
     def submit(self, body: bytes, sink: Sink) -> Callable[[], None]:
         """Take a request; returns what to call when nobody waits for the reply any longer.
 
-        Raises InvalidRequest for what is no request, and whatever `answer` raises.
+        Raises InvalidRequest for what is no request, and whatever the script raises.
         """
         self._meter.asked()
         reply = self._reply(decode_request(body), body)
@@ -79,6 +90,10 @@ class Simulation:
 
         return leave
 
+    def open(self) -> None:
+        """Requests will come until `close`, all on the running loop: be ready for them."""
+        self._driver.open()
+
     def close(self) -> None:
         """Deliver nothing more."""
         self._driver.close()
@@ -91,18 +106,18 @@ class Simulation:
             return refused
         if isinstance(fault, Outgoing):
             return fault
-        reply = outgoing(as_reply(self._answer(request)), request, prompt, self._profile)
+        reply = outgoing(as_reply(self._answer(request)), request, prompt, self.profile)
         if self._limits is not None:
             self._limits.spend(reply.tokens)
             reply = replace(reply, headers=(*reply.headers, *self._limits.headers(clock()())))
         return reply if fault is None or reply.apart else fault(reply)
 
-    def _prompt(self, request: Request, body: bytes) -> Prompt:
-        block = self._profile.cache_block if request.get("cache_prompt") is not False else 0
-        return Prompt(prompt_tokens(body), blocks_of(request, block) if block else ())
+    def _prompt(self, request: Request, body: bytes) -> WorkPrompt:
+        block = self.profile.cache_block if request.get("cache_prompt") is not False else 0
+        return WorkPrompt(prompt_tokens(body), blocks_of(request, block) if block else ())
 
 
-def profile_of(profile: str | Path | Profile | None, ttft: float, tpot: float) -> Profile:
+def _profile(profile: str | Path | Profile | None, ttft: float, tpot: float) -> Profile:
     """The profile that is named, or that of a service which takes the same times, in seconds, for everything.
 
     Raises ConfigError for one that cannot be had, and if both are asked for.

@@ -128,17 +128,9 @@ class Agent:
         answers: AnswerCache | None = None,
     ) -> None:
         check_options(locals())
-        for option, path in (("audit", audit), ("approvals", approvals)):
-            _require(
-                path is None or (isinstance(path, str | Path) and bool(str(path))), f"{option} is {path!r}; give a file"
-            )
-        _require(budget is None or isinstance(budget, Budget), f"budget is {budget!r}; make it with Budget(...)")
         self.name = name
-        _require(isinstance(tools, Sequence), f"tools is {tools!r}; give a list of tools")
         self._offer = Offer(tools)
         first = first_model(locals())
-        listed = isinstance(fallback, Sequence) and all(isinstance(each, Model) for each in fallback)
-        _require(listed, f"fallback is {fallback!r}; give a list of models, made with Model(...)")
         self._backends = Backends(first, fallback, reject, stream=stream, prefix_cache=prefix_cache)
         if not prefix_cache and (forced := self._backends.that_cache_anyway()):
             _log.warning("prefix_cache=False has no effect: %s services cache as they like.", forced)
@@ -301,7 +293,9 @@ class Agent:
                 if session is not None:
                     session.go_on(program, conversation, saved.caller)
                 deadline, journal = Deadline(self._budget, ledger.start), RunJournal(store, paused)
-                run = RunContext(ledger, emit, deadline, saved.caller, conversation, journal)
+                run = RunContext(
+                    ledger, emit, deadline, saved.caller, conversation, journal, saved.prompt, saved.background
+                )
                 results = {call_id: msgspec.json.decode(known[call_id], type=ToolResult) for call_id in known}
                 return await loop.resume(program, run, saved, results)
 

@@ -10,10 +10,11 @@ import msgspec
 from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
-from hotloop.models.ahead.speculation import Speculation, Speculator
+from hotloop.models.ahead.speculation import Speculation, Speculator, Work
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
 from hotloop.models.reply import Call, Reply
+from hotloop.models.routing.routed import RouteFacts
 from hotloop.output.output import Output
 from hotloop.output.partials import Partials
 from hotloop.output.reading import Answer, Wrong, answers_in, read_answer
@@ -41,7 +42,7 @@ _INVALID = "The answer is not what was asked for, also after it was asked for ag
 _Failures = dict[tuple[str, str, str], int]
 
 
-class Program(msgspec.Struct, frozen=True):
+class Program(msgspec.Struct, frozen=True, weakref=True):
     """What an agent was compiled to: nothing in it is looked up by name or validated again while it runs."""
 
     thinker: Thinker
@@ -62,7 +63,10 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A run in the middle of acting: the conversation before the reply, the reply, and what came of its calls."""
+    """A run in the middle of acting: the conversation before the reply, the reply, and what came of its calls.
+
+    `routes` are what a router had decided, so that the run stays with the model that it is with.
+    """
 
     messages: bytes
     kept: dict[str, str]
@@ -75,6 +79,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
     failures: list[tuple[tuple[str, str, str], int]]
     tools: tuple[str, ...]
     caller: Caller
+    prompt: str = ""
+    background: bool = False
+    routes: list[RouteFacts] = []
 
 
 class Paused(Exception):
@@ -102,10 +109,15 @@ async def run(program: Program, run: RunContext) -> Answer:
     for the best answer from what it has; an answer of the wrong form is asked for once more.
     Raises HotloopError, and Paused when a person must decide first.
     """
-    if not isinstance(run.prompt, str) or not run.prompt.strip():
-        raise ConfigError(f"The prompt is {run.prompt!r}; give the model some text.")
+    require_prompt(run.prompt)
     run.conversation.user(run.prompt)
     return await _turns(program, run, 0, _Course({}))
+
+
+def require_prompt(prompt: object) -> None:
+    """Raises ConfigError for a prompt that no model can answer."""
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise ConfigError(f"The prompt is {prompt!r}; give the model some text.")
 
 
 async def resume(program: Program, run: RunContext, saved: Checkpoint, known: dict[str, ToolResult]) -> Answer:
@@ -114,6 +126,8 @@ async def resume(program: Program, run: RunContext, saved: Checkpoint, known: di
     reply = saved.reply
     run.ledger.turn = saved.turn
     run.ledger.turns += saved.turns
+    if saved.routes:
+        run.ledger.facts["routes"] = saved.routes
     calls = program.executor.begin(run)
     calls.complete(reply.calls, saved.ids, saved.results | known)
     await _act(program, run, reply, calls, course)
@@ -124,8 +138,10 @@ async def _turns(program: Program, run: RunContext, first: int, course: _Course)
     ledger, executor = run.ledger, program.executor
     for turn in count(first):
         ledger.turn = turn
-        late = turn >= program.max_turns or (turn > 0 and run.deadline.answer_now(ledger.clock()))
-        last = late or course.asked_again or bool(course.stopped)
+        late = _late(program, run, turn)
+        if late:
+            ledger.facts.setdefault("stopped", late)
+        last = course.asked_again or bool(late or course.stopped)
         calls = None if last else executor.begin(run)
         try:
             reply = await _think(program, run, calls, course)
@@ -149,6 +165,15 @@ async def _turns(program: Program, run: RunContext, first: int, course: _Course)
         if (answer := _answer(program, run, reply, course)) is not None:
             return answer
     raise AssertionError("the last turn returns")
+
+
+def _late(program: Program, run: RunContext, turn: int) -> str:
+    """Why the answer is due in this turn, "" if it is not."""
+    if turn >= program.max_turns:
+        return f"No more than {program.max_turns} turns may have calls."
+    if turn > 0 and run.deadline.answer_now(run.ledger.clock()):
+        return "Only the budget's answer reserve was left."
+    return ""
 
 
 async def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
@@ -204,7 +229,7 @@ def _count(ledger: Ledger, found: Answer | Wrong | None, asked_again: bool) -> N
 
 
 async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, course: _Course) -> None:
-    """Run the reply's calls and put them into the conversation; whether calling has to stop. Raises Paused."""
+    """Run the reply's calls and put them into the conversation. Raises Paused."""
     ledger = run.ledger
     since = ledger.mark("overhead", "reply to calls")
     ahead = _read_ahead(program, run, reply, calls)
@@ -219,7 +244,8 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
     if calls.pending:
         raise Paused(calls.pending, _save(program, run, reply, calls, course.failures))
     done = [result for result in results if result is not None]
-    _remember(run.conversation, program.thinker.dialect, reply, calls.ids, done)
+    _remember_calls(run.conversation, program.thinker.dialect, reply, calls.ids)
+    _remember_results(run.conversation, calls.ids, done)
     course.stopped = _stop_repeating(reply.calls, done, course.failures)
     if course.stopped:
         ledger.facts["stopped"] = course.stopped
@@ -231,20 +257,20 @@ def _read_ahead(program: Program, run: RunContext, reply: Reply, calls: ReplyCal
         return None
 
     def so_far() -> bytearray:
-        branch = run.conversation.branch()
-        _remember(branch, program.thinker.dialect, reply, calls.ids, calls.first_results())
-        return branch.messages
+        new, done = Conversation(), calls.first_results()
+        _remember_calls(new, program.thinker.dialect, reply, calls.ids)
+        _remember_results(new, calls.ids[: len(done)], done)
+        return new.messages
 
-    ahead = program.speculator.begin(run.ledger, so_far, calls.running, run.caller.session)
+    work = Work(run.ledger, run.conversation.messages, so_far, calls.running, run.caller.session)
+    ahead = program.speculator.begin(work)
     if ahead is not None:
         calls.runner.ended = ahead.finished
     return ahead
 
 
-def _remember(
-    conversation: Conversation, dialect: Dialect, reply: Reply, ids: list[str], results: list[ToolResult]
-) -> None:
-    """Put calls and results into the conversation.
+def _remember_calls(conversation: Conversation, dialect: Dialect, reply: Reply, ids: list[str]) -> None:
+    """Put the reply's calls into the conversation.
 
     Services refuse a history with arguments that are no JSON, so a call with such is kept without them.
     """
@@ -257,17 +283,33 @@ def _remember(
         empty_content=dialect.empty_content,
         reasoning=reply.reasoning if dialect.echo_reasoning else "",
     )
-    for call_id, result in zip(ids, results, strict=False):
+
+
+def _remember_results(conversation: Conversation, ids: list[str], results: list[ToolResult]) -> None:
+    for call_id, result in zip(ids, results, strict=True):
         conversation.result(call_id, result.content)
 
 
 def _save(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, failures: _Failures) -> bytes:
     messages, kept, ids_given = run.conversation.save()
-    results, counts = calls.results(), list(failures.items())
-    turns, turn = run.ledger.turns, run.ledger.turn
-    return msgspec.json.encode(
-        Checkpoint(messages, kept, ids_given, turns, turn, reply, calls.ids, results, counts, program.tools, run.caller)
+    ledger = run.ledger
+    saved = Checkpoint(
+        messages=messages,
+        kept=kept,
+        ids_given=ids_given,
+        turns=ledger.turns,
+        turn=ledger.turn,
+        reply=reply,
+        ids=calls.ids,
+        results=calls.results(),
+        failures=list(failures.items()),
+        tools=program.tools,
+        caller=run.caller,
+        prompt=run.prompt,
+        background=run.background,
+        routes=ledger.facts.get("routes", []),
     )
+    return msgspec.json.encode(saved)
 
 
 def _same(call: Call) -> str:

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from hotloop import Agent, Cascade, Model, Router, Rule, tool
+from hotloop import Agent, ApprovalRequired, Cascade, Model, Router, Rule, tool
 from hotloop.events import ReplyFinished, Reset, RunFinished, TextDelta
-from hotloop.lab.evaluation import Case, contestants, evaluate, score
+from hotloop.lab.evaluation import Case, candidates, evaluate, score
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -52,7 +52,7 @@ def test_doubt_is_read_from_the_service(logprob, answer, ms):
 
 
 def test_what_was_shown_is_taken_back():
-    agent, _ = routed(["I cannot say."], ["42"])
+    agent, _ = routed(["I cannot do that."], ["42"])
 
     async def main():
         return [event async for event in agent.stream("q")]
@@ -96,7 +96,7 @@ def test_each_route_is_measured_alone_and_all_together():
 
     async def main():
         scores = {}
-        for route, agent, price in contestants({"model": router}):
+        for route, agent, price in candidates({"model": router}):
             outcomes = await evaluate(agent, cases, route=route, price=price)
             found = score(outcomes)
             scores[route] = (found.right, found.p50_ms, round(1e6 * found.cost), [each.answered for each in outcomes])
@@ -118,3 +118,25 @@ def test_a_service_that_tells_no_confidence_is_not_asked_for_it(caplog):
 
     assert "logprobs" not in run_virtual(main())[0]
     assert "has no effect on f: groq services" in caplog.text
+
+
+def test_a_run_that_was_paused_stays_with_its_model(tmp_path):
+    @tool(approval="always")
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    async def main():
+        fast, strong = ScriptedModel(["wrong one"]), ScriptedModel([call("pay", amount=3), "Paid."])
+        models = {"fast": Model(name="f", endpoint=fast), "strong": Model(name="s", endpoint=strong)}
+        router = Router(models=models, default="fast", rules=[Rule("strong", pattern="pay")])
+        agent = Agent(model=router, tools=[pay], approvals=tmp_path / "approvals.sqlite")
+        with pytest.raises(ApprovalRequired) as paused:
+            await agent.run("Please pay 3.", background=True)
+        waiting = paused.value.calls[0]
+        agent.approvals.decide(paused.value.run_id, waiting.call_id, waiting.digest, approved=True, by="ann")
+        return await agent.resume(paused.value.run_id)
+
+    result = run_virtual(main())
+    assert result.output == "Paid."
+    assert [facts.route for facts in result.trace.facts["routes"]] == ["strong", "strong"]

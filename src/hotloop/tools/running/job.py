@@ -25,7 +25,7 @@ class RunContext(msgspec.Struct, frozen=True):
     """What calls have to know of the run that they belong to.
 
     `deadline` is that of this process: a run that goes on after a pause, and then has a `journal`, has a fresh one.
-    `prompt` is what the user asked, "" after a pause; a `background` run lets others go first.
+    `prompt` is what the user asked; a `background` run lets others go first.
     """
 
     ledger: Ledger

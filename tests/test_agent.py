@@ -14,8 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop import Agent, Budget, HotloopError, Result, Trace, report, tool
-from hotloop.errors import AuthenticationError, ConfigError, RepeatedFailure, TransportError, TurnLimit
+from hotloop import Agent, Budget, HotloopError, Model, Result, Trace, report, tool
+from hotloop.errors import (
+    AuthenticationError,
+    ConfigError,
+    ConnectError,
+    RepeatedFailure,
+    TransportError,
+    TurnLimit,
+)
 from hotloop.events import (
     CallOpened,
     CallSealed,
@@ -664,3 +671,31 @@ def test_outside_asyncio_a_session_runs_and_everything_closes():
     session = agent.session("ann")
     assert [session.run_sync("go").output, session.run_sync("on").output] == ["One.", "Two."]
     agent.close_sync()
+
+
+# Before the first run
+
+
+def test_only_the_first_model_has_to_be_there_when_an_agent_warms(caplog):
+    class Down(ScriptedModel):
+        async def warm(self, connections=1):
+            raise ConnectError("nothing listens")
+
+    there, down = ScriptedModel(["Hello"]), Down([])
+    run_virtual(Agent(model="m", endpoint=there, fallback=[Model(name="f", endpoint=down)]).warm())
+    assert "f at Down could not be prepared: nothing listens" in caplog.text
+    with pytest.raises(ConnectError, match="nothing listens"):
+        run_virtual(Agent(model="m", endpoint=down, fallback=[Model(name="f", endpoint=there)]).warm())
+
+
+def test_the_prompt_can_be_read_before_the_first_run():
+    model = ScriptedModel(["", "Hello"])
+    agent = Agent(model="m", endpoint=model, dialect="vllm", instructions="Be brief. " * 40, tools=[look_up])
+
+    async def main():
+        await agent.warm(prefix=True)
+        await agent.run("Hi")
+
+    run_virtual(main())
+    read, asked = model.requests
+    assert (read["max_tokens"], read["tools"], read["messages"][0]) == (1, asked["tools"], asked["messages"][0])

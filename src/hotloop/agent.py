@@ -139,7 +139,7 @@ class Agent:
         self._grants = read_grants(grants)
         self._approvals = approvals
         self._budget = budget
-        self._answering = None if answers is None else _answering(answers, self._backends.names)
+        self._answering = None if answers is None else _answering(answers, self._backends.fingerprint)
         self._limits = budget.limits() if budget else {}
         self._output = Output.of(output)
         if self._output is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 from hotloop.models.ahead.prefill import prefill_front
 from hotloop.models.ask import Thinker
@@ -108,21 +109,33 @@ class Backends:
         return [self._client(each, tools, frozenset(), form) for each in self.all]
 
     @property
-    def names(self) -> str:
-        """Who may answer, and how they are asked."""
-        return repr([(each.model, each.model.temperature, each.model.max_tokens) for each in self.all])
+    def fingerprint(self) -> str:
+        """Stands for who may answer, how they are asked, and how one of them is chosen."""
+        asked = [(each.model, each.dialect.name, each.model.temperature, each.model.max_tokens) for each in self.all]
+        router = self._router
+        chosen = router and (router.default, router.rules, id(router.classifier), router.cascade, router.per)
+        return repr((asked, chosen, self._reject))
 
     def that_cache_anyway(self) -> str:
         """The services that cannot be told not to cache prefixes, "" if there is none."""
         return " and ".join(dict.fromkeys(each.dialect.name for each in self.all if not each.dialect.cache_off))
 
     async def warm(self, connections: int) -> None:
-        """Open so many connections to each."""
-        await asyncio.gather(*(each.transport.warm(connections) for each in self.all))
+        """Open so many connections to each. Raises ModelError if the first cannot be reached."""
+        await self._each([each.transport.warm(connections) for each in self.all])
 
     async def prefill(self, tools: Sequence[bytes], instructions: bytes, form: Form | None = None) -> None:
-        """Have each model that caches prefixes read what every conversation begins with."""
-        await asyncio.gather(*(prefill_front(each, instructions) for each in self.clients(tools, form)))
+        """Have each model that caches prefixes read what every conversation begins with. Raises as `warm` does."""
+        await self._each([prefill_front(each, instructions) for each in self.clients(tools, form)])
+
+    async def _each(self, works: Sequence[Awaitable[Any]]) -> None:
+        """Prepare all of them; only the first has to succeed, the others may never be asked."""
+        ends = await asyncio.gather(*works, return_exceptions=True)
+        for backend, end in zip(self.all[1:], ends[1:], strict=True):
+            if isinstance(end, BaseException):
+                _log.warning("%s at %s could not be prepared: %s", backend.model.name, backend.service.name, end)
+        if isinstance(ends[0], BaseException):
+            raise ends[0]
 
     async def aclose(self) -> None:
         """Close all connections of this event loop."""

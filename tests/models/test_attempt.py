@@ -120,16 +120,9 @@ class World:
             for place, (wire, (_, _, policy)) in enumerate(zip(self.wires, models, strict=True))
         ]
         budget = None if seconds is None else Budget(total=seconds, answer_reserve=seconds / 3)
-        self.agents = [
-            Agent(
-                model=self.models[0],
-                fallback=self.models[1:],
-                reject=[empty_answer, refused_tool],
-                tools=[look],
-                budget=budget,
-            )
-            for _ in range(count)
-        ]
+        first, *others = self.models
+        more: dict[str, Any] = {"fallback": others, "reject": [empty_answer, refused_tool]} if others else {}
+        self.agents = [Agent(model=first, tools=[look], budget=budget, **more) for _ in range(count)]
         self.services = [service_of(model) for model in self.models]
         for service in self.services:
             _show_speed(service)

@@ -357,16 +357,19 @@ EVERY_LOOP = True
 @pytest.mark.parametrize("slow", [0, 1])
 async def test_the_losers_connection_is_closed(slow: int) -> None:
     """On real sockets: its service sees the connection end as soon as the other one's first token is there."""
-    closed = asyncio.Event()
+    closed, both = asyncio.Event(), asyncio.Event()
     number = itertools.count()
 
     async def handle(peer: Peer) -> None:
         await peer.request()
-        if next(number) == slow:
+        place = next(number)
+        if place == 1:
+            both.set()
+        if place == slow:
             await peer.is_closed()
             closed.set()
         else:
-            await asyncio.sleep(0.02)
+            await both.wait()
             await peer.send(chunked(text("one"), text(" two"), end("stop") + DONE))
 
     before = sockets()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -14,47 +15,45 @@ SECONDS = [0, -1, math.inf, math.nan, True, "1", None]
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "wanted"),
+    ("name", "values"),
     [
-        ("connect", SECONDS, "seconds, more than 0"),
-        ("total", SECONDS, "seconds, more than 0"),
-        ("first_token", SECONDS[:-1], "seconds, more than 0"),
-        ("stall", [*SECONDS[:-1], "learnt"], "seconds, more than 0"),
-        ("backoff", [-1, math.inf, math.nan, True, "1", None], "seconds, 0 or more"),
-        ("backoff_limit", [-1, math.inf, True, None], "seconds, 0 or more"),
-        ("jitter", [-0.1, 1.1, math.nan, True, None], "a share from 0 to 1"),
-        ("hedge_share", [-0.1, 1.1, True, "5%"], "a share from 0 to 1"),
-        ("retries", [-1, 1.5, True, None, math.inf], "a whole number from 0 on"),
-        ("max_queued", [-1, 1.5, True, None], "a whole number from 0 on"),
-        ("max_concurrent", [0, -1, 1.5, True], "a whole number from 1 on"),
-        ("hedge", [1, None, "yes"], "True or False"),
-        ("breaker", [True, {}, 5], "a Breaker or None"),
+        ("connect", SECONDS),
+        ("total", SECONDS),
+        ("first_token", SECONDS[:-1]),
+        ("stall", [*SECONDS[:-1], "learnt"]),
+        ("backoff", [-1, math.inf, math.nan, True, "1", None]),
+        ("backoff_limit", [-1, math.inf, True, None]),
+        ("jitter", [-0.1, 1.1, math.nan, True, None]),
+        ("hedge_share", [-0.1, 1.1, True, "5%"]),
+        ("retries", [-1, 1.5, True, None, math.inf]),
+        ("max_queued", [-1, 1.5, True, None]),
+        ("max_concurrent", [0, -1, 1.5, True]),
+        ("hedge", [1, None, "yes"]),
+        ("breaker", [True, {}, 5]),
     ],
 )
-def test_a_policy_that_cannot_be_says_what_can(name: str, values: list[Any], wanted: str) -> None:
+def test_a_policy_that_cannot_be_says_which_field(name: str, values: list[Any]) -> None:
     for value in values:
-        with pytest.raises(ConfigError) as found:
+        with pytest.raises(ConfigError, match=re.escape(f"Policy({name}=...): ")):
             Policy(**{name: value})
-        assert str(found.value) == f"policy.{name} is {value!r}; give {wanted}."
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"failure_rate": 0}, "policy.breaker.failure_rate is 0; give a share up to 1."),
-        ({"failure_rate": 1.5}, "policy.breaker.failure_rate is 1.5; give a share up to 1."),
-        ({"slow_rate": True}, "policy.breaker.slow_rate is True; give a share up to 1."),
-        ({"slow_call": 0}, "policy.breaker.slow_call is 0; give seconds, more than 0."),
-        ({"window": 0, "at_least": 0}, "policy.breaker.at_least is 0; give a whole number from 1 on."),
-        ({"window": 5}, "policy.breaker.at_least is 10; give a number up to the window."),
-        ({"cool": 0}, "policy.breaker.cool is 0; give seconds, more than 0."),
-        ({"probes": 0}, "policy.breaker.probes is 0; give a whole number from 1 on."),
+        ({"failure_rate": 0}, "Breaker(failure_rate=...): "),
+        ({"failure_rate": 1.5}, "Breaker(failure_rate=...): "),
+        ({"slow_rate": True}, "Breaker(slow_rate=...): "),
+        ({"slow_call": 0}, "Breaker(slow_call=...): "),
+        ({"window": 0}, "Breaker(window=...): "),
+        ({"window": 5}, "The breaker's at_least is 10; give at most its window, which is 5."),
+        ({"cool": 0}, "Breaker(cool=...): "),
+        ({"probes": 0}, "Breaker(probes=...): "),
     ],
 )
-def test_a_breaker_that_cannot_be_says_what_can(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError) as found:
+def test_a_breaker_that_cannot_be_says_why(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
         Breaker(**given)
-    assert str(found.value) == said
 
 
 def test_policies_that_say_the_same_are_the_same() -> None:

@@ -3,7 +3,7 @@
     python benchmarks/answers.py        needs hotloop[semantic]
 
 The questions are those of tests/answers/questions.py. "found" is the share of other ways to ask that are taken for the
-question, "false" the number of near misses that are. The embedding alone is what it would do without `essence.py`.
+question, "false" the number of near misses that are. The embedding alone is what it would do without `content.py`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from hotloop.answers.embedding import embed_locally
-from hotloop.answers.essence import essence
+from hotloop.answers.content import content_key
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "answers"))
-from questions import DEVELOPMENT, TEST, Group
+from questions import DEVELOPMENT, TEST, LATER, Group
 
-LIKENESSES = (0.80, 0.85, 0.90, 0.95)
+SIMILARITIES = (0.80, 0.85, 0.90, 0.95)
 Taken = Callable[[str, str], bool]
 
 
@@ -34,19 +34,19 @@ def shares(groups: tuple[Group, ...], taken: Taken) -> tuple[float, int, int]:
 
 
 def main() -> None:
-    for name, groups in (("development", DEVELOPMENT), ("test", TEST)):
+    for name, groups in (("development", DEVELOPMENT), ("test", TEST), ("later", LATER)):
         texts = [text for group in groups for text in (group.question, *group.same, *group.other)]
         vectors = dict(zip(texts, embed_locally(texts), strict=True))
         print(f"\n{name}: {len(groups)} questions\n")
-        print("likeness   found   false   found and false by the embedding alone")
-        for least in LIKENESSES:
+        print("similarity   found   false   found and false by the embedding alone")
+        for least in SIMILARITIES:
 
             def alike(one: str, other: str, vectors: dict = vectors, least: float = least) -> bool:
                 return bool(np.dot(vectors[one], vectors[other]) >= least)
 
-            both = shares(groups, lambda one, other, alike=alike: essence(one) == essence(other) and alike(one, other))
+            both = shares(groups, lambda one, other, alike=alike: content_key(one) == content_key(other) and alike(one, other))
             alone = shares(groups, alike)
-            print(f"{least:8.2f}  {both[0]:6.1%}  {both[1]:6}   {alone[0]:6.1%}  {alone[1]} of {alone[2]}")
+            print(f"{least:10.2f}  {both[0]:6.1%}  {both[1]:6}   {alone[0]:6.1%}  {alone[1]} of {alone[2]}")
         times = [_seconds(text) for text in texts[:50]]
         print(f"\nembedding a question: {1e3 * sorted(times)[len(times) // 2]:.2f} ms")
 

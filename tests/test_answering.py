@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hotloop import Agent, AnswerCache, ConfigError, RunFinished, TextDelta, tool
+from hotloop import Agent, AnswerCache, Budget, ConfigError, RunFinished, TextDelta, tool
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 
 
@@ -126,3 +126,35 @@ def test_nothing_is_kept_of_a_run_that_failed():
 def test_only_an_answer_cache_will_do():
     with pytest.raises(ConfigError, match="make it with AnswerCache"):
         Agent(model="m", endpoint=ScriptedModel([say("x")]), answers=60)
+
+
+@pytest.mark.parametrize("prompt", [None, 7, " "])
+def test_a_prompt_without_text_is_refused_as_ever(prompt):
+    with pytest.raises(ConfigError, match="give the model some text"):
+        run_virtual(agent_of("Paris").run(prompt))
+
+
+def test_grants_that_come_with_each_run_leave_nothing_behind():
+    agent = agent_of("one", "two", "three")
+
+    async def main():
+        first = [await agent.run("Capital?", grants=[f"account:{number}"]) for number in (1, 2)]
+        again = await agent.run("Capital?", grants=["account:2"])
+        return [len(result.trace.attempts) for result in (*first, again)]
+
+    assert run_virtual(main()) == [1, 1, 0]
+    assert len(agent._answering._made) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"max_turns": 1}, "No more than 1 turns may have calls."),
+        ({"budget": Budget(total=0.3, answer_reserve=0.25)}, "Only the budget's answer reserve was left."),
+    ],
+)
+def test_an_answer_that_was_forced_is_not_kept(options, why):
+    first, second = asked_twice(agent_of(call("look_up", key="x"), "It may be x.", tools=[look_up], **options))
+    assert (first.output, second.output) == ("It may be x.", "anew")
+    assert first.trace.facts["stopped"] == why
+    assert first.trace.facts["answer_not_kept"] == "the run was cut short"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from hotloop import loop
 from hotloop.answers.cache import AnswerCache
 from hotloop.answers.fitness import maker_of
@@ -20,10 +22,11 @@ class Answering:
     def __init__(self, cache: AnswerCache, models: str) -> None:
         self._cache = cache
         self._models = models
-        self._makers: dict[tuple[Program, frozenset[str]], str] = {}
+        self._made: WeakKeyDictionary[Program, str] = WeakKeyDictionary()
 
     async def answer(self, program: Program, run: RunContext) -> Answer:
         """The answer to the run's prompt. Raises what `loop.run` raises."""
+        loop.require_prompt(run.prompt)
         asked = await self._cache.lookup(run.prompt, self._maker(program, run), run.caller.user, run.ledger)
         if asked.text is not None and (kept := _read(program, asked.text)) is not None:
             run.emit([TextDelta(asked.text), ReplyFinished("stop", 0)])
@@ -33,13 +36,14 @@ class Answering:
         return answer
 
     def _maker(self, program: Program, run: RunContext) -> str:
-        grants = run.caller.grants
-        if (program, grants) not in self._makers:
+        """A fingerprint of all that makes the answer but the question; only the grants are the run's own."""
+        made = self._made.get(program)
+        if made is None:
             definitions = [tool.definition.decode() for tool in _tools(program)]
             schema = program.output.schema if program.output is not None else None
             start = bytes(run.conversation.messages).decode()
-            self._makers[program, grants] = maker_of(self._models, start, definitions, schema, sorted(grants))
-        return self._makers[program, grants]
+            made = self._made[program] = maker_of(self._models, start, definitions, schema)
+        return maker_of(made, sorted(run.caller.grants))
 
 
 def _read(program: Program, text: str) -> Answer | None:

@@ -1,6 +1,7 @@
 """Questions with others that ask the same, and others that look alike and ask something else.
 
-`DEVELOPMENT` is what the rules and the threshold were made with; `TEST` was written afterwards, to measure them.
+`DEVELOPMENT` is what the rules and the threshold were made with; `TEST` was written afterwards, to measure them, and
+has been seen when they were mended; `LATER` was written after that, and showed one fault, which is mended as well.
 """
 
 from __future__ import annotations
@@ -595,5 +596,117 @@ TEST = (
         "订周五晚上七点半的两个位子。",
         ("请订周五晚上七点半的两个位子。", "帮我订周五晚上七点半的两个位子"),
         ("订周五晚上八点半的两个位子。", "订周五晚上七点半的十个位子。", "订周日晚上七点半的两个位子。"),
+    ),
+)
+
+LATER = (
+    Group(
+        "How do I transfer a domain to you?",
+        (
+            "How can I transfer a domain to you?",
+            "how to transfer a domain to you",
+            "Please, how do I transfer a domain to you?",
+        ),
+        (
+            "How do I transfer a domain from you?",
+            "How do you transfer a domain to me?",
+            "Can I transfer a domain to you?",
+        ),
+    ),
+    Group(
+        "Is lunch included in the ticket?",
+        (
+            "Is lunch included in the ticket, please?",
+            "Hi, is lunch included in the ticket?",
+            "Does the ticket include lunch?",
+        ),
+        (
+            "Is the ticket included in lunch?",
+            "Is lunch not included in the ticket?",
+            "Can lunch be included in the ticket?",
+        ),
+    ),
+    Group(
+        "Who can see my calendar?",
+        ("Tell me who can see my calendar.", "Who is able to see my calendar?", "who can see my calendars"),
+        (
+            "Whose calendar can I see?",
+            "Who can't see my calendar?",
+            "Who can see your calendar?",
+            "Can anyone see my calendar?",
+        ),
+    ),
+    Group(
+        "How many euros is 50 pounds?",
+        ("50 pounds, how many euros is that?", "How many euros are 50 pounds?", "What is 50 pounds in euros?"),
+        ("How many pounds is 50 euros?", "How many euros is 15 pounds?", "How many euros is 50 francs?"),
+    ),
+    Group(
+        "Which port does the proxy listen on?",
+        ("What port does the proxy listen on?", "On which port does the proxy listen?"),
+        (
+            "Does the proxy listen on a port?",
+            "Which proxy listens on the port?",
+            "Which port does the proxy not listen on?",
+        ),
+    ),
+    Group(
+        "When does the trial end?",
+        ("What time does the trial end?", "When will the trial end?", "Tell me when the trial ends."),
+        ("When did the trial end?", "When does the trial begin?", "Why does the trial end?"),
+    ),
+    Group(
+        "Should I water a cactus in winter?",
+        ("In winter, should I water a cactus?", "Should I water cactuses in winter?"),
+        (
+            "Should I water a cactus in summer?",
+            "Should I not water a cactus in winter?",
+            "How should I water a cactus in winter?",
+        ),
+    ),
+    Group(
+        "What does the turtle eat?",
+        ("What do turtles eat?", "What do the turtles eat?"),
+        ("What eats the turtle?", "Does the turtle eat?", "What did the turtle eat?"),
+    ),
+    Group(
+        "Show my invoices from March.",
+        ("List my invoices from March.", "Show me my invoices from March.", "Can you show me my invoices from March?"),
+        ("Show my invoices until March.", "Show your invoices from March.", "Pay my invoices from March."),
+    ),
+    Group(
+        "How do I turn off the heating?",
+        ("How can I switch off the heating?", "How to turn off the heating?", "How do I turn the heating off?"),
+        ("How do I turn on the heating?", "Who turned off the heating?", "How do I turn off the cooling?"),
+    ),
+    Group(
+        "护照丢了怎么办？",
+        ("请问护照丢了怎么办？", "丢了护照怎么办？", "护照丢了如何办？"),
+        ("护照怎么办？", "护照没丢怎么办？", "身份证丢了怎么办？"),
+    ),
+    Group(
+        "美元兑日元的汇率是多少？",
+        ("请问美元兑日元的汇率是多少", "美元兑日元汇率多少？", "美元兑日元的汇率是几？"),
+        ("日元兑美元的汇率是多少？", "美元兑欧元的汇率是多少？", "美元兑日元的汇率变了多少？"),
+    ),
+    Group(
+        "谁能看到我的日历？",
+        ("谁可以看到我的日历？", "请问谁能看到我的日历？", "我的日历谁能看到？"),
+        ("我能看到谁的日历？", "谁不能看到我的日历？", "谁能看到你的日历？"),
+    ),
+    Group(
+        "这个套餐包含哪些服务？",
+        ("套餐包含什么服务？", "这个套餐包含的服务有哪些？"),
+        ("哪个套餐包含服务？", "套餐包含服务吗？", "这个套餐不包含哪些服务？"),
+    ),
+    Group(
+        "试用期什么时候结束？",
+        ("试用期何时结束？", "请问试用期什么时候结束", "什么时候试用期结束？"),
+        ("试用期什么时候开始？", "试用期结束了吗？", "试用期为什么结束？"),
+    ),
+    Group(
+        "给小李转 500 元要收费吗？",
+        ("请问给小李转 500 元要收费吗", "给小李转 500 元需要收费吗？", "给小李转 500 元要不要收费？"),
+        ("小李给我转 500 元要收费吗？", "给小李转 5000 元要收费吗？", "给小李转 500 元不要收费吗？"),
     ),
 )

@@ -8,7 +8,7 @@ from hotloop.answers.fitness import maker_of
 from hotloop.errors import ConfigError
 from hotloop.lab.virtual import run_virtual
 from hotloop.models.routing.routed import RouteFacts, Tried
-from hotloop.trace.ledger import CallFacts, Ledger, TurnFacts, Usage
+from hotloop.trace.ledger import CallFacts, Ledger, TurnFacts
 from hotloop.units import clock
 
 SECOND = 1_000_000_000
@@ -28,7 +28,8 @@ async def ask(cache, question, *, answer="42", maker="m", user="ann", took=0.3, 
     await asyncio.sleep(took)
     if edit:
         edit(ledger)
-    return cache.store(asked, answer, finish, ledger, harmless), ledger
+    cache.store(asked, answer, finish, ledger, harmless)
+    return ledger.facts.get("answer_not_kept", ""), ledger
 
 
 def test_the_same_question_is_answered_at_once():
@@ -42,8 +43,8 @@ def test_the_same_question_is_answered_at_once():
     assert text == "42"
     assert [(stage.kind, stage.note) for stage in ledger.stages] == [("cache", "kept answer")]
     facts = ledger.facts["answer"]
-    assert (facts.asked, facts.likeness, facts.saved_ms) == ("Where is it?", 1.0, 300.0)
-    assert (cache.hits, cache.misses, cache.alike, cache.saved_ms) == (1, 1, 0, 300.0)
+    assert (facts.asked, facts.similarity, facts.saved_ms) == ("Where is it?", 1.0, 300.0)
+    assert (cache.hits, cache.misses, cache.reworded, cache.saved_ms) == (1, 1, 0, 300.0)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +99,27 @@ def test_the_least_recently_used_goes_first():
     assert cache.dropped == 1
 
 
+def test_answers_take_no_more_than_their_bytes(monkeypatch):
+    monkeypatch.setattr("hotloop.answers.cache._BYTES", 100_000)
+
+    async def main():
+        cache = AnswerCache(ttl=60)
+        for question in ("a", "bb", "a", "ccc"):
+            await ask(cache, question, answer="x" * 12_000)
+        why, _ = await ask(cache, "q" * 10_000)
+        return [(await cache.lookup(each, "m", "ann", Ledger(clock(), "r"))).text for each in ("a", "bb", "ccc")], why
+
+    kept, why = run_virtual(main())
+    assert [text is not None for text in kept] == [True, False, True]
+    assert why == "its question is too long"
+
+
 def _called(name, outcome):
     return lambda ledger: ledger.turns.append(TurnFacts(0, calls=[CallFacts("c1", name, outcome)]))
 
 
 def _hurried(ledger):
-    tried = [Tried("fast", "kept", "it is empty", 1.0, Usage(), None)]
+    tried = [Tried("fast", "kept", "it is empty", 1.0, None)]
     ledger.facts["routes"] = [RouteFacts(0, "fast", "default", tried)]
 
 
@@ -118,6 +134,7 @@ def _hurried(ledger):
         ({"edit": _called("look", "fallback"), "harmless": {"look"}}, "look ended with fallback"),
         ({"edit": lambda ledger: ledger.facts.update(stopped="no turns left")}, "the run was cut short"),
         ({"edit": _hurried}, "there was no time for a better one"),
+        ({"user": ""}, "the run names no user whose it is"),
     ],
 )
 def test_an_answer_that_came_from_more_than_the_question_is_not_kept(options, why):
@@ -139,7 +156,7 @@ def test_an_answer_from_harmless_tools_is_kept(outcome):
 
 def test_a_question_in_other_words_is_found_if_it_means_the_same():
     async def main():
-        cache = AnswerCache(ttl=60, embed=spelled, likeness=0.9)
+        cache = AnswerCache(ttl=60, embed=spelled, similarity=0.9)
         await ask(cache, "Where is order 12?", answer="the answer")
         other, ledger = await ask(cache, "Where is the order 12, please?", took=0)
         number, _ = await ask(cache, "Where is order 21?")
@@ -149,18 +166,18 @@ def test_a_question_in_other_words_is_found_if_it_means_the_same():
     other, ledger, number, negated, cache = run_virtual(main())
     assert (other, number, negated) == ("the answer", "", "")
     assert ledger.facts["answer"].asked == "Where is order 12?"
-    assert 0.9 <= ledger.facts["answer"].likeness < 1
-    assert (cache.hits, cache.alike, cache.misses) == (1, 1, 3)
+    assert 0.9 <= ledger.facts["answer"].similarity < 1
+    assert (cache.hits, cache.reworded, cache.misses) == (1, 1, 3)
 
 
-def test_likeness_has_to_reach_its_bound():
+def test_similarity_has_to_reach_its_bound():
     def angled(texts):
         return [[1, 0] if texts == ["an answer"] else [0.85, 0.527]]
 
     async def main():
         found = []
-        for likeness in (0.8, 0.9):
-            cache = AnswerCache(ttl=60, embed=angled, likeness=likeness)
+        for similarity in (0.8, 0.9):
+            cache = AnswerCache(ttl=60, embed=angled, similarity=similarity)
             await ask(cache, "an answer")
             found.append((await ask(cache, "the answer"))[0])
         return found
@@ -170,14 +187,14 @@ def test_likeness_has_to_reach_its_bound():
 
 def test_long_questions_are_not_meant_by_others():
     async def main():
-        cache = AnswerCache(ttl=60, embed=spelled, likeness=0.5)
+        cache = AnswerCache(ttl=60, embed=spelled, similarity=0.5)
         await ask(cache, "a" * 301)
         return (await ask(cache, "a" * 302))[0]
 
     assert run_virtual(main()) == ""
 
 
-def test_an_embedding_that_fails_leaves_the_wording(caplog):
+def test_an_embedding_that_fails_leaves_the_words(caplog):
     def broken(texts):
         raise OSError("no network")
 
@@ -187,12 +204,12 @@ def test_an_embedding_that_fails_leaves_the_wording(caplog):
         return (await ask(cache, "where is it"))[0]
 
     assert run_virtual(main()) == "42"
-    assert "only its own wording counts" in caplog.text
+    assert "only its own words count" in caplog.text
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"ttl": 0}, {"ttl": float("inf")}, {"size": 0}, {"scope": "team"}, {"embed": "cloud"}, {"likeness": 1.1}],
+    [{"ttl": 0}, {"ttl": float("inf")}, {"size": 0}, {"scope": "team"}, {"embed": "cloud"}, {"similarity": 1.1}],
 )
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):

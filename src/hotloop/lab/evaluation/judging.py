@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hotloop.answers.wording import wording
+from hotloop.answers.normal import normalized
 from hotloop.lab.evaluation.cases import Case, ExpectedCall
 from hotloop.words import short
 
@@ -25,7 +25,7 @@ def fault(case: Case, answer: str, calls: Sequence[Made]) -> str:
 
 def _faults(case: Case, answer: str, calls: Sequence[Made]) -> Iterator[str]:
     plain = answer.casefold()
-    if case.equals is not None and wording(answer) != wording(case.equals):
+    if case.equals is not None and normalized(answer) != normalized(case.equals):
         yield f"it is {short(answer)!r}, not {case.equals!r}"
     for text in case.contains:
         if text.casefold() not in plain:

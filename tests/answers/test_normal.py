@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.answers.wording import wording
+from hotloop.answers.normal import normalized
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from hotloop.answers.wording import wording
     ],
 )
 def test_writing_makes_no_difference(one, other):
-    assert wording(one) == wording(other)
+    assert normalized(one) == normalized(other)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_writing_makes_no_difference(one, other):
     ],
 )
 def test_meaning_makes_a_difference(one, other):
-    assert wording(one) != wording(other)
+    assert normalized(one) != normalized(other)

@@ -11,7 +11,7 @@ _ENDING = " .?,;:…。"
 _MEANT = ("<super>", "<sub>", "<fraction>", "<circle>")  # x² is not x2
 
 
-def wording(question: str) -> str:
+def normalized(question: str) -> str:
     """The question without what makes no difference: case, blanks, full-width forms, and punctuation at its end."""
     text = question
     if not text.isascii():

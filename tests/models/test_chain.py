@@ -13,7 +13,7 @@ from hotloop import Agent, Breaker, Budget, Model, Policy, tool
 from hotloop.errors import InvalidRequest, Overloaded, ReplyTimeout, TransportError
 from hotloop.models.chain import Chain
 from hotloop.models.rejection import empty_answer, refused_tool
-from hotloop.models.reply import Call, Reply
+from hotloop.models.reply import Reply
 from hotloop.trace.ledger import Usage
 
 CUT = TransportError("cut")
@@ -150,23 +150,6 @@ def test_predicates_are_asked_in_order_and_the_first_reason_counts() -> None:
 
 def test_no_predicate_rejects_the_only_model() -> None:
     assert ran([EMPTY]).story == "first ok"
-
-
-@pytest.mark.parametrize(
-    ("words", "refused"),
-    [
-        ("I cannot help with that.", True),
-        ("I CAN’T do this", True),
-        ("抱歉，我没有权限", True),
-        ("The order is shipped; I cannot say more." + " " * 200, True),
-        ("The order is shipped.", False),
-        ("x" * 200 + " I cannot", False),
-        ("", False),
-    ],
-)
-def test_a_refused_tool(words: str, refused: bool) -> None:
-    assert bool(refused_tool(Reply(words, [], "stop", Usage()))) is refused
-    assert not refused_tool(Reply(words, [Call("f", "{}")], "tool_calls", Usage()))
 
 
 def test_a_refused_tool_is_asked_for_elsewhere() -> None:

@@ -8,27 +8,12 @@ import msgspec
 
 from hotloop.events import Event, ReplyFinished, Reset, Retrying
 from hotloop.models.ask import Ask
+from hotloop.models.refusal import is_refusal
 from hotloop.models.reply import Reply
 from hotloop.models.transport import Emit, Throttle
 from hotloop.trace.ledger import AttemptFacts
 
 Predicate = Callable[[Reply], str]
-
-_CANNOT = (
-    "i cannot",
-    "i can't",
-    "i can’t",
-    "i'm unable",
-    "i’m unable",
-    "i am unable",
-    "i don't have access",
-    "i don’t have access",
-    "i do not have access",
-    "我无法",
-    "我不能",
-    "抱歉，我没有",
-)
-_BEGINNING = 200  # characters in which a refusal is looked for
 
 
 def empty_answer(reply: Reply) -> str:
@@ -37,11 +22,8 @@ def empty_answer(reply: Reply) -> str:
 
 
 def refused_tool(reply: Reply) -> str:
-    """A reply without calls whose first words say that the model cannot or may not do what it has tools for."""
-    if reply.calls:
-        return ""
-    beginning = reply.text[:_BEGINNING].casefold()
-    return "it refused to use its tools" if any(each in beginning for each in _CANNOT) else ""
+    """A reply without calls that begins with a refusal, to help or to do what tools are there for."""
+    return "it refused to use its tools" if not reply.calls and is_refusal(reply.text) else ""
 
 
 class Judged:

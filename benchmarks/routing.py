@@ -19,7 +19,7 @@ import msgspec
 
 from hotloop import Agent, Cascade, Model, Router, Rule
 from hotloop.lab.evaluation import Case, Outcome, Score, evaluate, score
-from hotloop.lab.evaluation.prices import price_of, routed_price
+from hotloop.lab.evaluation.prices import price_of
 from hotloop.models.routing.classifier import RouteClassifier
 from hotloop.models.routing.records import Record, good_enough
 from hotloop.models.routing.training import train
@@ -142,7 +142,7 @@ RULES = [Rule("strong", pattern="compare|draft|contract|分析"), Rule("strong",
 
 def evaluated(model: Model | Router, name: str, questions: list[str]) -> list[Outcome]:
     cases = [Case(prompt, equals=right(prompt)) for prompt in questions]
-    price = routed_price(model.models) if isinstance(model, Router) else price_of(model)
+    price = price_of(model.models.values() if isinstance(model, Router) else [model])
     agent = Agent(model=model)
     return run_virtual(evaluate(agent, cases, route=name, concurrency=8, price=price))
 

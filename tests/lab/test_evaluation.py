@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from hotloop import Agent, tool
+from hotloop import Agent, Policy, Router, tool
 from hotloop.errors import ConfigError
-from hotloop.lab.evaluation import Case, ExpectedCall, contestants, evaluate, load_cases, score
+from hotloop.lab.evaluation import Case, ExpectedCall, candidates, evaluate, load_cases, score
 from hotloop.lab.evaluation.judging import fault
 from hotloop.lab.evaluation.prices import price_of
 from hotloop.models.model import Model
@@ -27,7 +27,7 @@ def run(replies, *cases, tools=(), concurrency=1, **model):
     async def main():
         declared = Model(name="m", endpoint=ScriptedModel(replies, ttft=0.02, tpot=0.01), **model)
         agent = Agent(model=declared, tools=tools, retries=0)
-        return await evaluate(agent, cases, route="m", concurrency=concurrency, price=price_of(declared))
+        return await evaluate(agent, cases, route="m", concurrency=concurrency, price=price_of([declared]))
 
     return run_virtual(main())
 
@@ -136,11 +136,51 @@ def test_scores_are_of_all_outcomes():
 
 def test_an_agent_without_a_router_stands_alone():
     model = ScriptedModel(["yes"])
-    (named,) = contestants({"model": "m", "endpoint": model})
-    assert (named.route, named.price) == ("m", None)
-    (declared,) = contestants({"model": Model(name="n", endpoint=model, price_in=1, price_out=1)})
+    (named,) = candidates({"model": "m", "endpoint": model})
+    assert named.route == "m"
+    (declared,) = candidates({"model": Model(name="n", endpoint=model, price_in=1, price_out=1)})
     assert declared.route == "n"
-    assert declared.price is not None
+
+
+USAGE = {"prompt_tokens": 10, "completion_tokens": 10}
+BUSY = raw(b"{}", status=503)
+
+
+def priced(name, replies, price):
+    policy = Policy(retries=0, breaker=None)
+    return Model(name=name, endpoint=ScriptedModel(replies), price_in=price, price_out=price, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("fast", "cost"),
+    [
+        ([say("yes", usage=USAGE)], 20),
+        ([BUSY], 2000),  # what failed costs nothing
+        ([say("", usage=USAGE)], 2020),  # what was not good enough does
+    ],
+)
+@pytest.mark.parametrize("routed", [True, False])
+def test_each_request_costs_what_its_model_costs(fast, cost, routed):
+    """Also that of a fallback, and of a router whose models have all failed before it."""
+    cheap, strong = priced("fast", fast, 1.0), priced("strong", [say("yes", usage=USAGE)], 100.0)
+    model = Router(models={"fast": cheap}, default="fast") if routed else cheap
+
+    async def main():
+        last = candidates({"model": model, "fallback": [strong]})[-1]
+        return await evaluate(last.agent, [Case("q", equals="yes")], route="fast", price=last.price)
+
+    (outcome,) = run_virtual(main())
+    assert (outcome.right, outcome.answered) == (True, "strong" if cost > 1000 else "fast")
+    assert outcome.cost == pytest.approx(cost / 1e6)
+
+
+def test_a_model_without_a_price_makes_the_cost_unknown():
+    async def main():
+        strong = Model(name="strong", endpoint=ScriptedModel([say("yes", usage=USAGE)]))
+        (only,) = candidates({"model": priced("fast", [BUSY], 1.0), "fallback": [strong]})
+        return await evaluate(only.agent, [Case("q", equals="yes")], price=only.price)
+
+    assert run_virtual(main())[0].cost is None
 
 
 CASES = """

@@ -19,11 +19,11 @@ from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
 from hotloop.lab.evaluation import (
     ROUTER,
+    Candidate,
     Case,
-    Contestant,
     Outcome,
     Score,
-    contestants,
+    candidates,
     evaluate,
     load_cases,
     score,
@@ -31,6 +31,8 @@ from hotloop.lab.evaluation import (
 from hotloop.units import show_ms
 from hotloop.visible import one_line
 from hotloop.words import listed, short
+
+Note = Callable[[Outcome], None]
 
 _SHOWN = 10  # wrong answers that are told
 
@@ -61,29 +63,30 @@ def eval(
     concurrency
         How many at a time.
     records
-        Write which route was right for which prompt, for `hotloop route` to learn from.
+        Write which route was right for which prompt, as it comes, for `hotloop route` to learn from.
     min_accuracy
         Exit with 1 if the agent's share of right answers is lower, like 0.9.
     as_json
         Print one object with all outcomes and scores instead.
     """
-    questions = load_cases(cases)
-    chosen = _chosen(contestants(agent_arguments(load_spec(agent))), route)
     if min_accuracy is not None and not 0 <= min_accuracy <= 1:
         raise ConfigError(f"--min-accuracy is {min_accuracy:g}; give a share from 0 to 1.")
-    outcomes = [_measured(each, questions, concurrency) for each in chosen]
-    scores = [score(each) for each in outcomes]
-    if records is not None:
-        _write(records, [each for some in outcomes for each in some if each.route != ROUTER])
-    if as_json:
-        write_json({"scores": scores, "outcomes": [each for some in outcomes for each in some]})
-    else:
-        _tell(scores, outcomes[-1])
+    questions = load_cases(cases)
+    chosen = _chosen(candidates(agent_arguments(load_spec(agent))), route)
+    with _written(records) as write:
+        outcomes, interrupted = _measured(chosen, questions, concurrency, write)
+        scores = [score(each) for each in outcomes]
+        if as_json:
+            write_json({"scores": scores, "outcomes": [each for some in outcomes for each in some]})
+        elif scores:
+            _tell(scores, outcomes[-1])
+    if interrupted:
+        raise interrupted
     counted = scores[-1:] if scores[-1].route == ROUTER else scores
     return 1 if any(each.accuracy < (min_accuracy or 0) for each in counted) else 0
 
 
-def _chosen(all_of_them: list[Contestant], names: Sequence[str] | None) -> list[Contestant]:
+def _chosen(all_of_them: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:
     known = [each.route for each in all_of_them]
     for name in names or ():
         if name not in known:
@@ -91,38 +94,67 @@ def _chosen(all_of_them: list[Contestant], names: Sequence[str] | None) -> list[
     return [each for each in all_of_them if names is None or each.route in names]
 
 
-def _measured(contestant: Contestant, questions: list[Case], concurrency: int) -> list[Outcome]:
-    async def measure(note: Callable[[Outcome], None]) -> list[Outcome]:
-        async with contestant.agent as agent:
-            await agent.warm()
-            return await evaluate(
-                agent,
-                questions,
-                route=contestant.route,
-                concurrency=concurrency,
-                price=contestant.price,
-                on_outcome=note,
-            )
+@contextmanager
+def _written(path: Path | None) -> Iterator[Note]:
+    """A function that writes an outcome of a model alone to the records at once."""
+    if path is None:
+        yield lambda outcome: None
+        return
+    try:
+        file = path.open("wb", buffering=0)
+    except OSError as error:
+        raise ConfigError(f"The records cannot be written to {path}: {error.strerror}.") from None
 
-    with _bar(contestant.route, len(questions)) as note:
-        return run_async(measure(note), TO_REPORT)
+    def write(outcome: Outcome) -> None:
+        if outcome.route != ROUTER:
+            file.write(msgspec.json.encode(outcome) + b"\n")
+
+    with file:
+        yield write
+
+
+def _measured(
+    chosen: list[Candidate], questions: list[Case], concurrency: int, write: Note
+) -> tuple[list[list[Outcome]], KeyboardInterrupt | None]:
+    """The outcomes by candidate, and what stopped it, if it was Ctrl-C; a candidate without any is left out."""
+    measured: list[list[Outcome]] = []
+    for candidate in chosen:
+        came: list[Outcome] = []
+        with _bar(candidate.route, len(questions)) as advance:
+
+            def note(outcome: Outcome, came: list[Outcome] = came, advance: Note = advance) -> None:
+                came.append(outcome)
+                write(outcome)
+                advance(outcome)
+
+            try:
+                came = run_async(_measure(candidate, questions, concurrency, note), TO_REPORT)
+            except KeyboardInterrupt as interrupted:
+                return [*measured, *filter(None, [came])], interrupted
+        measured.append(came)
+    return measured, None
+
+
+async def _measure(candidate: Candidate, questions: list[Case], concurrency: int, note: Note) -> list[Outcome]:
+    async with candidate.agent as agent:
+        await agent.warm()
+        return await evaluate(
+            agent,
+            questions,
+            route=candidate.route,
+            concurrency=concurrency,
+            price=candidate.price,
+            on_outcome=note,
+        )
 
 
 @contextmanager
-def _bar(route: str, questions: int) -> Iterator[Callable[[Outcome], None]]:
+def _bar(route: str, questions: int) -> Iterator[Note]:
     console = messages()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(one_line(route), total=questions)
         yield lambda _: progress.advance(task)
-
-
-def _write(path: Path, outcomes: list[Outcome]) -> None:
-    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in outcomes)
-    try:
-        path.write_bytes(lines)
-    except OSError as error:
-        raise ConfigError(f"The records cannot be written to {path}: {error.strerror}.") from None
 
 
 def _tell(scores: list[Score], outcomes: list[Outcome]) -> None:

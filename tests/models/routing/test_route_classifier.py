@@ -83,7 +83,10 @@ def test_it_decides_if_it_is_sure_and_else_the_default(training):
         (None, "There is no file"),
         (b"{}", "has no classifier of routes"),
         (b"\xff", "has no classifier of routes"),
-        (b'{"routes":["a"],"bias":[0],"weights":{},"confidence":2}', "has no classifier of routes|from 0 to below 1"),
+        (b'{"routes":["a"],"bias":[0],"weights":{},"confidence":2}', "has no classifier of routes.*from 0 to below 1"),
+        (b'{"routes":[],"bias":[],"weights":{}}', "has no classifier of routes.*has no routes"),
+        (b'{"routes":["a"],"bias":[0,1],"weights":{}}', "A bias of the classifier is for 2 routes of 1"),
+        (b'{"routes":["a","b"],"bias":[0,1],"weights":{"7":[1]}}', "A weight of the classifier is for 1 routes of 2"),
     ],
 )
 def test_a_file_without_a_classifier_is_refused(tmp_path, content, sentence):

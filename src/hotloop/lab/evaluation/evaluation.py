@@ -16,6 +16,7 @@ from hotloop.lab.evaluation.cases import Case
 from hotloop.lab.evaluation.judging import Made, fault
 from hotloop.lab.evaluation.prices import Price
 from hotloop.trace.stats import percentile
+from hotloop.trace.trace import Trace
 from hotloop.units import clock, ms
 
 T = TypeVar("T", int, float)
@@ -25,7 +26,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one case on one route: whether it was `right`, or else `why` not.
 
     `output` is None if there is no answer; tokens and cost are None where they are not known. `answered` is the route
-    whose model answered, and `confidence` how sure that was, as far as it is known.
+    whose model answered (or a fallback's model), and `confidence` how sure that was, as far as it is known.
     """
 
     route: str
@@ -111,7 +112,7 @@ async def _outcome(agent: Agent, case: Case, route: str, price: Price | None) ->
         return Outcome(route=route, prompt=case.prompt, right=False, why=why, ms=ms(now() - begun))
     text = _text(result)
     why = fault(case, text, calls)
-    tried = [each for facts in result.trace.facts.get("routes", ()) for each in facts.tried]
+    answered, confidence = _answered(result.trace, route)
     return Outcome(
         route=route,
         prompt=case.prompt,
@@ -122,9 +123,18 @@ async def _outcome(agent: Agent, case: Case, route: str, price: Price | None) ->
         input_tokens=result.usage.input_tokens,
         output_tokens=result.usage.output_tokens,
         cost=price(result.trace) if price else None,
-        answered=tried[-1].route if tried else route,
-        confidence=tried[-1].confidence if tried else None,
+        answered=answered,
+        confidence=confidence,
     )
+
+
+def _answered(trace: Trace, route: str) -> tuple[str, float | None]:
+    """The route whose model answered, or the name of a model that stood in for it; and how sure it was."""
+    last = [each for each in trace.attempts if each.turn == trace.attempts[-1].turn]
+    if any(each.why == "fallback" for each in last):
+        return last[-1].model, None
+    tried = [each for facts in trace.facts.get("routes", ()) for each in facts.tried]
+    return (tried[-1].route, tried[-1].confidence) if tried else (route, None)
 
 
 async def _run(agent: Agent, prompt: str) -> tuple[Result, list[Made]]:

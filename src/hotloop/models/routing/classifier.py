@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,8 @@ class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
     """Says which route is good enough for a prompt, and how sure it is.
 
     `weights` has, for each bucket of `features`, a number for each of `routes`; `bias` has one for each route. Below
-    the `confidence` it abstains. `hotloop route` trains one from what was right before.
+    the `confidence` it abstains. `hotloop route` trains one from what was right before. Raises ConfigError if these do
+    not fit together.
     """
 
     routes: tuple[str, ...]
@@ -27,6 +29,11 @@ class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 0 <= self.confidence < 1:
             raise ConfigError(f"The classifier's confidence is {self.confidence!r}; give a share from 0 to below 1.")
+        if not self.routes:
+            raise ConfigError("The classifier has no routes; train one with `hotloop route`.")
+        for name, numbers in chain([("bias", self.bias)], (("weight", each) for each in self.weights.values())):
+            if len(numbers) != len(self.routes):
+                raise ConfigError(f"A {name} of the classifier is for {len(numbers)} routes of {len(self.routes)}.")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -37,8 +44,8 @@ class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"There is no file {path}; `hotloop route` makes one.") from None
         except OSError as error:
             raise ConfigError(f"The file {path} cannot be read: {error.strerror}.") from None
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ConfigError(f"The file {path} has no classifier of routes: {error}.") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
+            raise ConfigError(f"The file {path} has no classifier of routes: {str(error).rstrip('.')}.") from None
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON. Raises ConfigError where nothing can be written."""

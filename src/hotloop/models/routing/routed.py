@@ -15,7 +15,7 @@ from hotloop.models.rejection import Judged
 from hotloop.models.reply import Reply
 from hotloop.models.routing.rules import Question
 from hotloop.models.sizes import estimated_tokens
-from hotloop.trace.ledger import Usage, Why
+from hotloop.trace.ledger import Why
 from hotloop.trace.stats import percentile
 from hotloop.units import NS_PER_S, ms
 
@@ -36,7 +36,6 @@ class Tried(msgspec.Struct, frozen=True):
     outcome: str
     reason: str
     ms: float
-    usage: Usage
     confidence: float | None
 
 
@@ -147,11 +146,11 @@ class RoutedThinker:
         try:
             reply = await self._thinkers[route].think(ask, why)
         except ModelError as error:
-            facts.tried.append(Tried(route, "failed", str(error), ms(clock() - begun), Usage(), None))
+            facts.tried.append(Tried(route, "failed", str(error), ms(clock() - begun), None))
             raise
         took = clock() - begun
         self._times.note(route, took)
-        facts.tried.append(Tried(route, "ok", "", ms(took), reply.usage, reply.confidence))
+        facts.tried.append(Tried(route, "ok", "", ms(took), reply.confidence))
         return reply
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hotloop.agent import Agent
-from hotloop.lab.evaluation.prices import Price, price_of, routed_price
+from hotloop.lab.evaluation.prices import Price, price_of
 from hotloop.models.model import Model
 from hotloop.models.routing.router import Router
 
@@ -14,26 +14,27 @@ ROUTER = "router"
 """What the agent with its router is called."""
 
 
-class Contestant(NamedTuple):
-    """An agent that answers cases, what it is called, and what its runs cost (None if its model has no prices)."""
+class Candidate(NamedTuple):
+    """An agent that answers cases, what it is called, and what its runs cost."""
 
     route: str
     agent: Agent
-    price: Price | None
+    price: Price
 
 
-def contestants(arguments: Mapping[str, Any]) -> list[Contestant]:
+def candidates(arguments: Mapping[str, Any]) -> list[Candidate]:
     """From the arguments of `Agent`: one with each model of its router, the cheapest first, and one as it is.
 
     Without a router there is only one, called like its model. None of them gives kept answers. Raises ConfigError.
     """
     own = {name: value for name, value in arguments.items() if name != "answers"}
-    model = own["model"]
+    model, fallback = own["model"], own.get("fallback", ())
     if isinstance(model, Router):
         alone = [
-            Contestant(name, Agent(**own | {"model": each}), price_of(each)) for name, each in model.models.items()
+            Candidate(name, Agent(**own | {"model": each}), price_of([each, *fallback]))
+            for name, each in model.models.items()
         ]
-        return [*alone, Contestant(ROUTER, Agent(**own), routed_price(model.models))]
+        return [*alone, Candidate(ROUTER, Agent(**own), price_of([*model.models.values(), *fallback]))]
     if isinstance(model, Model):
-        return [Contestant(model.name, Agent(**own), price_of(model))]
-    return [Contestant(model, Agent(**own), None)]
+        return [Candidate(model.name, Agent(**own), price_of([model, *fallback]))]
+    return [Candidate(model, Agent(**own), price_of(fallback))]

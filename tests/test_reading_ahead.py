@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
-from hotloop import Agent, tool
+from hotloop import Agent, Model, Router, tool
+from hotloop.errors import ConnectError
 from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.simtransport import SimulatedTransport
 from hotloop.testing import call, run_virtual
@@ -71,3 +73,46 @@ def test_a_long_early_result_is_read_while_a_slow_tool_runs():
 )
 def test_nothing_is_sent_where_it_would_not_help(early, late, options):
     assert all(prefills(trace) == [] for trace in runs(early, late, **options))
+
+
+class Down:
+    """A service that nobody reaches."""
+
+    async def send(self, body, receiver):
+        raise ConnectError("It is down.")
+
+    async def warm(self, connections=1): ...
+
+    async def aclose(self): ...
+
+
+def declared(service, how):
+    """The arguments of an agent that asks this service by way of a fallback or of a router."""
+    model = Model(name="m", endpoint=service, dialect="llamacpp")
+    down = Model(name="down", endpoint=Down(), dialect="vllm")
+    if how == "fallback":
+        return {"model": down, "fallback": [model], "retries": 0}
+    return {"model": Router(models={"down": down, "m": model}, default="m")}
+
+
+@pytest.mark.parametrize("how", ["fallback", "router"])
+def test_it_is_read_by_the_service_that_has_answered(how):
+    tools = [a_tool("quick", 0.05, LONG), a_tool("slow", 5.0, SHORT)]
+
+    async def main():
+        service = SimulatedTransport([[call("quick", number=1), call("slow", number=1)], "Done."], profile=SERVER)
+        async with Agent(**declared(service, how), tools=tools, speculate=True) as agent:
+            return [(await agent.run(f"Question {number}")).trace for number in range(8)]
+
+    first, *_, last = run_virtual(main())
+    assert [(facts.model, facts.outcome) for facts in prefills(last)] == [("m", "ok")]
+    assert last.turns[1].ttft < 0.2 * first.turns[1].ttft
+
+
+@pytest.mark.parametrize(("dialect", "warned"), [("openai", True), ("generic", True), ("llamacpp", False)])
+def test_it_is_told_where_it_has_no_effect(caplog, dialect, warned):
+    caplog.set_level(logging.WARNING, "hotloop")
+    Agent(model="m", endpoint="http://127.0.0.1:9/v1", dialect=dialect, speculate=True)
+    assert [dialect in message and "speculate=True has no effect" in message for message in caplog.messages] == (
+        [True] if warned else []
+    )

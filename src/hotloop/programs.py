@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from hotloop.budget import Budget
@@ -10,10 +11,11 @@ from hotloop.errors import ConfigError
 from hotloop.loop import Program
 from hotloop.models.ahead.speculation import Speculator
 from hotloop.models.backend import Backends
-from hotloop.models.client import Client
 from hotloop.output.output import Output
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
+
+_log = logging.getLogger("hotloop.models")
 
 _MOST = 256  # sets of tools that are kept compiled
 
@@ -44,6 +46,11 @@ class ProgramCache:
         self._speculate = speculate
         self._kept: dict[tuple[str, ...], Program] = {}
         self._all = self._compile(self.tools)
+        if speculate and self._all.speculator is None:
+            _log.warning(
+                "speculate=True has no effect: %s services are not known to cache, or take no calls without results.",
+                " and ".join(dict.fromkeys(each.dialect.name for each in backends.all)),
+            )
 
     def for_prompt(self, prompt: str) -> Program:
         """The program for a conversation that begins with this prompt."""
@@ -76,7 +83,10 @@ class ProgramCache:
 
     def _compile(self, tools: Sequence[Tool]) -> Program:
         names = tuple(each.name for each in tools)
-        callable_names = frozenset([*names, *self.executor.built_in])
-        thinker = self._backends.thinker(self.executor.definitions(tools), callable_names, self._form)
-        ahead = Speculator(thinker) if self._speculate and isinstance(thinker, Client) else None
-        return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output, ahead)
+        definitions = self.executor.definitions(tools)
+        thinker = self._backends.thinker(definitions, frozenset([*names, *self.executor.built_in]), self._form)
+        speculator = None
+        if self._speculate:
+            speculator = Speculator(self._backends.clients(definitions, self._form), names, thinker.dialect)
+            speculator = speculator if speculator.able else None
+        return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output, speculator)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotloop.context.conversation import Conversation
-from hotloop.models.ahead.speculation import Speculator
+from hotloop.models.ahead.speculation import Speculator, Work
 from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.dialects import DIALECTS
@@ -36,22 +36,26 @@ class ReadingService:
         self.bodies: list[bytes] = []
         self.under_way = self.most = 0
         self._read: list[bytes] = []
-        self._caches, self._status, self._calls = caches, status, calls
+        self.status, self._caches, self._calls = status, caches, calls
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
         self.bodies.append(body)
         receiver.sent(False, None)
+        status = self.status if is_prefill(body) else 200
         known = max((common(each, body) for each in self._read), default=0) if self._caches else 0
+        if status < 300:
+            await self._reading((len(body) - known) // 4 * READ)
+            self._read.append(body)
+        receiver.head(status, [(b"content-type", b"application/json")])
+        receiver.data(self._reply(status, len(body) // 4, known // 4))
+
+    async def _reading(self, seconds: float) -> None:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
-            await asyncio.sleep((len(body) - known) // 4 * READ)
+            await asyncio.sleep(seconds)
         finally:
             self.under_way -= 1
-        self._read.append(body)
-        status = self._status if is_prefill(body) else 200
-        receiver.head(status, [(b"content-type", b"application/json")])
-        receiver.data(self._reply(status, len(body) // 4, known // 4))
 
     def _reply(self, status: int, tokens: int, cached: int) -> bytes:
         if status >= 300:
@@ -72,9 +76,9 @@ def is_prefill(body: bytes) -> bool:
     return 1 in (request.get("max_tokens"), request.get("max_completion_tokens"))
 
 
-def client_of(transport: Any, dialect: str = "vllm", **policy: Any) -> Client:
-    model = Model(name="m", endpoint=transport, dialect=dialect, policy=Policy(**policy))
-    return Client(transport, RequestTemplate("m", DIALECTS[dialect], [b'{"name":"f"}']), Service(model))
+def client_of(transport: Any, dialect: str = "vllm", name: str = "m", **policy: Any) -> Client:
+    model = Model(name=name, endpoint=transport, dialect=dialect, policy=Policy(**policy))
+    return Client(transport, RequestTemplate(name, DIALECTS[dialect], [b'{"name":"f"}']), Service(model))
 
 
 class Works(NamedTuple):
@@ -92,26 +96,27 @@ class Done(NamedTuple):
     ledger: Ledger
 
 
-async def run_with(client: Client, speculator: Speculator | None, *tools: Works) -> Done:
-    """A run of two turns, as the loop has it."""
+async def run_with(client: Client, speculator: Speculator | None, *tools: Works, then: Client | None = None) -> Done:
+    """A run of two turns, as the loop has it; the second is `then`'s, if it is another's."""
     ledger, conversation = Ledger(clock(), "run"), Conversation("You help.")
     conversation.user(f"Question {next(_numbers)}?")
     await client.think(Ask(messages=conversation.messages, ledger=ledger, emit=_nobody))
     results: list[str | None] = [None] * len(tools)
     started = ledger.clock()
 
-    def so_far(conversation: Conversation) -> Conversation:
+    def so_far(conversation: Conversation) -> bytearray:
         conversation.calls([(f"c{place}", each.name, "{}", {}) for place, each in enumerate(tools)])
         for place, result in enumerate(results):
             if result is None:
                 break
             conversation.result(f"c{place}", result)
-        return conversation
+        return conversation.messages
 
     def running() -> list[tuple[str, int]]:
         return [(tool.name, started) for tool, result in zip(tools, results, strict=True) if result is None]
 
-    ahead = speculator and speculator.begin(ledger, lambda: so_far(conversation.branch()).messages, running)
+    known = Work(ledger, conversation.messages, lambda: so_far(Conversation()), running)
+    ahead = speculator and speculator.begin(known)
 
     async def work(place: int, tool: Works) -> None:
         await asyncio.sleep(tool.seconds)
@@ -123,7 +128,7 @@ async def run_with(client: Client, speculator: Speculator | None, *tools: Works)
     if ahead:
         await ahead.end()
     ledger.turn = 1
-    await client.think(Ask(messages=so_far(conversation).messages, ledger=ledger, emit=_nobody))
+    await (then or client).think(Ask(messages=so_far(conversation), ledger=ledger, emit=_nobody))
     return Done((ledger.turns[1].ttft or 0) / 1e9, ledger)
 
 

@@ -8,15 +8,22 @@ import logging
 import pytest
 from reading import ReadingService, Works, client_of, prefills, run_with
 
-from hotloop.models.ahead.speculation import Speculator
+from hotloop.models.ahead.speculation import Speculator, Work
+from hotloop.models.client import Client
 from hotloop.testing import run_virtual
+from hotloop.trace.ledger import Ledger
+from hotloop.units import clock
 
 LONG, SLOW = Works("search", 0.1, 3000), Works("slow", 5.0, 10)
 
 
+def speculator_of(*clients: Client) -> Speculator:
+    return Speculator(clients, ["search", "slow", "second", "third"], clients[0].dialect)
+
+
 async def runs(client, number: int, *tools: Works):
     """Runs with these tools, one after the other."""
-    speculator = Speculator(client)
+    speculator = speculator_of(client)
     return [await run_with(client, speculator, *tools) for _ in range(number)]
 
 
@@ -67,7 +74,7 @@ def test_it_is_cancelled_as_soon_as_all_results_are_there():
     async def main():
         service = ReadingService()
         client = client_of(service)
-        speculator = Speculator(client)
+        speculator = speculator_of(client)
         for _ in range(5):
             done = await run_with(client, speculator, LONG, SLOW)
         assert prefills(done) == ["ok"]
@@ -116,5 +123,70 @@ def test_services_that_could_not_take_it(dialect):
     async def main():
         done = await runs(client_of(ReadingService(), dialect), 8, LONG, SLOW)
         assert sum(map(len, map(prefills, done))) == 0
+
+    run_virtual(main())
+
+
+def test_turns_at_which_the_service_had_no_place_tell_nothing(monkeypatch):
+    async def main():
+        client = client_of(ReadingService())
+        speculator, admission = speculator_of(client), client.service.admission
+        for _ in range(4):
+            await run_with(client, speculator, LONG, SLOW)
+        with monkeypatch.context() as busy:
+            let_in = admission.try_enter
+            busy.setattr(admission, "try_enter", lambda *args, background=False: not background and let_in(*args))
+            done = [await run_with(client, speculator, LONG, SLOW) for _ in range(10)]
+        assert [prefills(each) for each in done] == [[]] * 10
+        assert prefills(await run_with(client, speculator, LONG, SLOW)) == ["ok"]
+
+    run_virtual(main())
+
+
+def test_turns_whose_results_the_service_refused_to_read_tell_nothing():
+    async def main():
+        service = ReadingService()
+        client = client_of(service)
+        speculator, outcomes = speculator_of(client), []
+        for status in (200, 200, 200, 200, 503, 200, 503, 200, 200, 503, 200):
+            service.status = status
+            outcomes += [prefills(await run_with(client, speculator, LONG, SLOW))]
+        assert outcomes[4:] == [["failed"], ["ok"], ["failed"], ["ok"], [], ["failed"], ["ok"]]
+
+    run_virtual(main())
+
+
+def test_only_what_the_program_has_is_remembered():
+    speculator = speculator_of(client_of(ReadingService()))
+    for name in ("slow", *(f"invented {number}" for number in range(100))):
+        speculator.took(name, 5)
+    assert [speculator.left([(name, 1)], 2) for name in ("slow", "invented 7")] == [4, 0]
+
+
+def test_nothing_is_put_together_before_it_could_be_sent():
+    async def main():
+        client = client_of(ReadingService())
+        speculator, ledger = speculator_of(client), Ledger(clock(), "run")
+        ledger.sent_to = client.service
+        speculator.took("slow", 5)
+        ahead = speculator.begin(Work(ledger, bytearray(), lambda: pytest.fail("not now"), lambda: [("search", 1)]))
+        ahead.finished("slow", 5)
+        await ahead.end()
+
+    run_virtual(main())
+
+
+def test_each_service_is_judged_by_its_own_turns():
+    async def main():
+        first, second = client_of(ReadingService()), client_of(ReadingService(), name="other")
+        speculator = speculator_of(first, second)
+        for client in (first, second):
+            done = [await run_with(client, speculator, LONG, SLOW) for _ in range(5)]
+            assert prefills(done[-1]) == ["ok"]
+        moved = [await run_with(first, speculator, LONG, SLOW, then=second) for _ in range(8)]
+        assert [outcome for each in moved for outcome in prefills(each)].count("ok") >= 6
+        assert prefills(await run_with(first, speculator, LONG, SLOW)) == [
+            "ok"
+        ]  # second's times are not held against it
 
     run_virtual(main())

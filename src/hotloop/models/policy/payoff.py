@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from statistics import median
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class Payoff:
         self._plain: deque[float] = deque(maxlen=_KEPT)
         self._ahead: deque[float] = deque(maxlen=_KEPT)
         self._unsettled: deque[_Turn] = deque(maxlen=_UNSETTLED)
+        self._settling = threading.Lock()
         self._chances = self._failures = 0
 
     @property
@@ -60,15 +62,26 @@ class Payoff:
 
     def settle(self) -> None:
         """Take in what the turns that were expected have become."""
-        for _ in range(len(self._unsettled)):
-            turn = self._unsettled.popleft()
-            if len(turn.ledger.turns) <= turn.place:
-                self._unsettled.append(turn)  # still to come, or of a run that broke off
-                continue
-            facts = turn.ledger.turns[turn.place]
-            if facts.ttft is not None and facts.attempts == 1:
-                (self._ahead if turn.ahead else self._plain).append(facts.ttft / turn.tokens)
+        with self._settling:
+            for _ in range(len(self._unsettled)):
+                turn = self._unsettled.popleft()
+                if len(turn.ledger.turns) <= turn.place:
+                    self._unsettled.append(turn)  # still to come, or of a run that broke off
+                else:
+                    self._take_in(turn)
+
+    def _take_in(self, turn: _Turn) -> None:
+        before, facts = turn.ledger.turns[turn.place - 1 : turn.place + 1]
+        same = _answered(turn.ledger, before.turn) == _answered(turn.ledger, facts.turn)
+        if same and facts.ttft is not None and facts.attempts == 1:
+            (self._ahead if turn.ahead else self._plain).append(facts.ttft / turn.tokens)
 
     def failed(self, failed: bool) -> None:
         """One was refused by the service, or was not."""
         self._failures = self._failures + 1 if failed else 0
+
+
+def _answered(ledger: Ledger, turn: int) -> tuple[str, str] | None:
+    """The service and the model whose reply this turn was."""
+    replies = (each for each in reversed(ledger.attempts) if each.outcome == "ok" and each.why != "prefill")
+    return next(((each.service, each.model) for each in replies if each.turn == turn), None)

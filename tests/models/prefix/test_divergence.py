@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from bodies import assistant, body, offered, system, user
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bodies import assistant, body, offered, system, user
 from hotloop.errors import ConfigError
 from hotloop.models.prefix.divergence import divergence
+from hotloop.models.prefix.telling import excerpt
 
 LONG = "You are a helpful assistant of a shop. " * 20
 TOOLS = [offered("alpha"), offered("beta", z=1, y=[2, 3]), offered("gamma")]
@@ -239,3 +240,27 @@ def test_what_is_no_body(nonsense):
 def test_a_body_that_is_nested_too_deeply_for_a_stack():
     deep = b'{"model":"m","messages":[{"role":"user","content":' + b"[" * 5000 + b"%d" + b"]" * 5000 + b"}]}"
     assert divergence(deep % 1, deep % 2).number == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("Use the password: hunzvq-xkcdwpqz for it.", "nzvq"),
+        ("It has api_key=abcd, and more.", "bcd"),
+        ("Send Authorization: Bearer abcdefghijklmnopqrstuvwxyzabcdefghij with it.", "efg"),
+        ("The key of it is sk-proj-1a2B3c4D5e6F7g8H9i0J, keep it.", "1a2B"),
+    ],
+)
+def test_no_secret_is_quoted_wherever_the_difference_is(text, hidden):
+    shown = [excerpt(text, at) for at in range(len(text))]
+    secret = text[text.index(hidden) :].split()[0].strip(",")
+    pieces = [secret[at : at + 3] for at in range(len(secret) - 2)]
+    assert [quote for quote in shown if any(piece in quote for piece in pieces)] == []
+    assert any("…" in quote[2:-2] for quote in shown)
+    assert all(len(quote) <= 2 * 24 + 4 for quote in shown)
+
+
+def test_an_excerpt_is_the_text_around_the_difference():
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    assert excerpt(text, 30) == '"…o three four five six seven eight nine ten eleve…"'
+    assert excerpt("short", 2) == '"short"'

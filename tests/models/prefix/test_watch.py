@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from bodies import offered
 
+from bodies import offered
 from hotloop import Agent
 from hotloop.context.conversation import Conversation
 from hotloop.models.dialects import DIALECTS
@@ -144,13 +146,25 @@ def test_a_run_that_failed_leaves_its_session_as_it_was(watched, warnings):
     assert seen == ["", "", ""]
 
 
+def test_long_histories_are_not_all_remembered(watched):
+    said = conversation(prompt="A long paper. " * 20_000)
+    for number in range(20):
+        watched.watch.seen("shop", front(), said.branch().messages, f"session {number}")
+    assert sum(map(len, watched.watch._sessions.values())) <= 2 << 20
+    changed = conversation(prompt="Another one. " * 20_000)
+    changed.answer("An answer.")
+    changed.user("Next")
+    edited = [bool(watched.watch.seen("shop", front(), changed.messages, f"session {n}")) for n in (0, 19)]
+    assert edited == [False, False]
+
+
 def test_what_is_remembered_is_bounded(watched):
     template = front()
     for number in range(1000):
         messages = conversation(f"Text {number}: {LONG}").messages
         watched.watch.seen(f"agent {number % 300}", template, messages, f"session {number}")
     assert len(watched.watch._agents) <= 64
-    assert len(watched.watch._sessions) <= 128
+    assert len(watched.watch._sessions) <= 64
     assert all(len(agent.heads) <= 4 and len(agent.hashes) <= 64 for agent in watched.watch._agents.values())
 
 
@@ -173,6 +187,30 @@ def test_a_service_that_stops_using_its_cache(watched, warnings):
 def test_what_tells_nothing_about_the_cache(watched, before, usage):
     watched.watch.reported(Usage(2000), Usage(2100, 1, 1984))
     assert watched.watch.reported(before, usage) == ""
+
+
+@pytest.fixture
+def hasty_threads():
+    """Threads take turns all the time."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_prompts_are_seen_from_several_threads_at_once(watched):
+    template = front([])
+    prompts = [conversation(f"You are agent {number}.").messages for number in range(12)]
+
+    def see(thread: int) -> list[str]:
+        return [
+            watched.watch.seen(f"agent {number % 100}", template, prompts[number * thread % 12], f"session {number}")
+            for number in range(3000)
+        ]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set().union(*threads.map(see, range(1, 5))) == {""}
 
 
 def test_agents_that_are_made_anew_with_a_clock_are_told_of_it(warnings):

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from hotloop.models.prefix.divergence import Divergence
 
 _WIDTH = 24  # characters shown on either side of a difference
+_AROUND = 256  # characters on either side of it in which a secret is looked for
 _KEY = re.compile(r"(?=[A-Za-z_+/=-]*\d)(?=[\d_+/=-]*[A-Za-z])[\w+/=-]{16,}", re.ASCII)
 _NAMED = re.compile(r"((?:key|token|secret|password|bearer)[\"']?[ :=]+[\"']?)([^\s\"']{4,})", re.IGNORECASE)
+
+_HIDDEN = re.compile("…+")
 
 _WORDS: dict[Cause, tuple[str, str]] = {
     "clock": (
@@ -77,9 +80,12 @@ def place(found: Divergence) -> str:
 
 def excerpt(text: str, at: int) -> str:
     """The text around character `at`, in quotes; of what may be a secret only its first characters."""
-    left, right = _masked(text[max(0, at - _WIDTH) : at]), _masked(text[at : at + _WIDTH])
-    before, after = "…" if at > _WIDTH else "", "…" if len(text) > at + _WIDTH and right[-1:] != "…" else ""
-    return f'"{before}{visible(left + right)}{after}"'
+    skipped = max(0, at - _AROUND)
+    near = _masked(text[skipped : at + _AROUND])
+    start, end = max(0, at - _WIDTH), at + _WIDTH
+    shown = near[start - skipped : end - skipped]
+    before, after = "…" if start else "", "…" if len(text) > end else ""
+    return f'"{_HIDDEN.sub("…", visible(before + shown + after))}"'
 
 
 def _cost(found: Divergence) -> str:
@@ -91,5 +97,10 @@ def _cost(found: Divergence) -> str:
 
 
 def _masked(text: str) -> str:
-    named = _NAMED.sub(lambda found: f"{found[1]}{found[2][:2]}…", text)
-    return _KEY.sub(lambda found: f"{found[0][:4]}…", named)
+    """The text, as long as it was, with each character of a secret that is not to be shown replaced by "…"."""
+    named = _NAMED.sub(lambda found: found[1] + _cut(found[2], 2), text)
+    return _KEY.sub(lambda found: _cut(found[0], 4), named)
+
+
+def _cut(secret: str, shown: int) -> str:
+    return secret[:shown].ljust(len(secret), "…")

@@ -7,6 +7,7 @@ instructions or tools that a server lists in another order; or a session whose h
 from __future__ import annotations
 
 import logging
+import threading
 
 import msgspec
 
@@ -18,7 +19,8 @@ from hotloop.trace.ledger import Usage
 
 _log = logging.getLogger("hotloop.prefix")
 
-_AGENTS, _HEADS, _HASHES, _SESSIONS = 64, 4, 64, 128  # that are remembered
+_AGENTS, _HEADS, _HASHES, _SESSIONS = 64, 4, 64, 64  # that are remembered
+_HISTORY = 2 << 20  # bytes of the sessions' histories together
 _WORTH = 128  # tokens: what less costs nobody would notice
 _LOOKS = 32  # at so many new beginnings of an agent, then at every one whose number is a power of two
 
@@ -55,7 +57,7 @@ class _Agent(msgspec.Struct):
 
 
 class PrefixWatch:
-    """Watches the prompts for one model of one service, whichever agents send them."""
+    """Watches the prompts for one model of one service, whichever agents send them, from whichever threads."""
 
     def __init__(self, dialect: Dialect, where: str = "") -> None:
         self._least = max(dialect.least_cached, _WORTH)
@@ -63,6 +65,7 @@ class PrefixWatch:
         self._agents: dict[str, _Agent] = {}
         self._sessions: dict[tuple[str, str], bytearray] = {}
         self._caches = self._missed = False
+        self._noting = threading.Lock()
 
     def seen(self, agent: str, front: bytes, messages: bytearray, session: str = "") -> str:
         """Take note of a prompt; what is wrong with how it begins, "" nearly always. What is wrong is logged, too.
@@ -71,13 +74,15 @@ class PrefixWatch:
         conversation's own bytes, which only grow while it runs.
         """
         known = self._agents.get(agent)
-        if known is None:
-            self._first(agent, front, messages)
-        elif not known.heads[0].begins(front, messages) and (told := self._changed(agent, known, front, messages)):
-            return told
-        if session and self._sessions.get((agent, session)) is not messages:
-            return self._continued(agent, front, session, messages)
-        return ""
+        begins = known is not None and known.heads[0].begins(front, messages)
+        if begins and (not session or self._sessions.get((agent, session)) is messages):
+            return ""
+        with self._noting:
+            told = self._noted(agent, front, messages, session)
+        if told:
+            name = f"the agent {agent}" if agent else "an agent without a name"
+            _log.warning("Prompts of %s%s: %s", name, self._where, told)
+        return told
 
     def reported(self, before: Usage | None, usage: Usage) -> str:
         """Take note of what the service says of a prompt, `before` of the one that it went on from; what is odd, or "".
@@ -92,22 +97,33 @@ class PrefixWatch:
             f"None of the prompt's tokens came from the cache, though its first {before.input_tokens:,} had just been "
             "sent, and the service has used its cache before. Its replicas may not share one, or it was full."
         )
-        if not self._missed:
-            self._missed = True
+        with self._noting:
+            first, self._missed = not self._missed, True
+        if first:
             _log.warning("A prompt%s: %s", self._where, told)
         return told
 
-    def _first(self, agent: str, front: bytes, messages: bytearray) -> None:
+    def _noted(self, agent: str, front: bytes, messages: bytearray, session: str) -> str:
+        """A prompt that needs a closer look."""
+        known = self._agents.get(agent)
+        if known is None:
+            known = self._first(agent, front, messages)
+        elif not known.heads[0].begins(front, messages) and (told := self._changed(agent, known, front, messages)):
+            return told
+        return self._continued(agent, known, front, session, messages) if session else ""
+
+    def _first(self, agent: str, front: bytes, messages: bytearray) -> _Agent:
         if len(self._agents) >= _AGENTS:
             self._agents.pop(next(iter(self._agents)))
         head = _Head(front, instructions_of(messages) or _NO_INSTRUCTIONS)
-        self._agents[agent] = _Agent([head], {hash(head.whole): None})
+        known = self._agents[agent] = _Agent([head], {hash(head.whole): None})
+        return known
 
     def _changed(self, agent: str, known: _Agent, front: bytes, messages: bytearray) -> str:
         """A prompt that does not begin as the last one did."""
         for place, head in enumerate(known.heads):
             if head.begins(front, messages):
-                known.heads.insert(0, known.heads.pop(place))
+                known.heads = [head, *known.heads[:place], *known.heads[place + 1 :]]
                 known.repeats += 1
                 return ""
         head = _Head(front, instructions_of(messages) or _NO_INSTRUCTIONS)
@@ -121,21 +137,21 @@ class PrefixWatch:
         if known.new > _LOOKS and known.new & (known.new - 1):
             return ""
         nearest = max((each.whole for each in before), key=lambda other: common(other, whole))
-        return self._told(agent, known, divergence(nearest, whole))
+        return self._told(known, divergence(nearest, whole))
 
-    def _continued(self, agent: str, front: bytes, session: str, messages: bytearray) -> str:
+    def _continued(self, agent: str, known: _Agent, front: bytes, session: str, messages: bytearray) -> str:
         """The next run of a session: its history has to be what was sent, and more."""
-        before = self._sessions.pop((agent, session), None)
-        if len(self._sessions) >= _SESSIONS:
-            self._sessions.pop(next(iter(self._sessions)))
-        self._sessions[agent, session] = messages
+        sessions = self._sessions
+        before = sessions.pop((agent, session), None)
+        sessions[agent, session] = messages
+        while len(sessions) > 1 and (len(sessions) > _SESSIONS or sum(map(len, sessions.values())) > _HISTORY):
+            sessions.pop(next(iter(sessions)))
         if before is None or messages.startswith(before):
             return ""
-        found = divergence(front + before, front + messages)
-        return self._told(agent, self._agents[agent], found, enough=1)
+        return self._told(known, divergence(front + before, front + messages), enough=1)
 
-    def _told(self, agent: str, known: _Agent, found: Divergence | None, enough: int | None = None) -> str:
-        """The divergence as a warning, unless it may be meant, costs little or was told before."""
+    def _told(self, known: _Agent, found: Divergence | None, enough: int | None = None) -> str:
+        """The divergence in words, unless it may be meant, costs little or was told before."""
         if found is None or not found.costs or found.again < self._least or found.cause in known.told:
             return ""
         known.causes[found.cause] = times = known.causes.get(found.cause, 0) + 1
@@ -143,8 +159,6 @@ class PrefixWatch:
         if needed is None or times < needed or (needed > 2 and known.repeats):
             return ""
         known.told.add(found.cause)
-        name = f"the agent {agent}" if agent else "an agent without a name"
-        _log.warning("Prompts of %s%s: %s", name, self._where, found)
         return str(found)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
-from bodies import assistant, body, offered, system, user
 
+from bodies import assistant, body, offered, system, user
 from hotloop.errors import ConfigError
 from hotloop.lab.recorded import Prompt, compare, read_prompts
 
@@ -68,6 +69,22 @@ def test_history_that_is_cut_a_little_each_turn():
 def test_tools_in_another_order():
     tools = [offered("a"), offered("b")]
     assert told([*talk(1, 2, tools=tools), *talk(1, 3, tools=tools[::-1])[2:]]) == [(3, 2, True, "tool order")]
+
+
+def test_conversations_that_begin_alike_and_go_on_side_by_side():
+    begun = [system(LONG), user("Hello?")]
+    talks = [[*begun, assistant(f"Answer {number}."), user("And then?")] for number in range(20)]
+    prompts = [body(*begun) for _ in talks] + [body(*talk) for talk in talks]
+    prompts += [body(*talk, assistant("Then that."), user("Thanks.")) for talk in talks]
+    compared = compare(recorded(*prompts))
+    assert (compared.prompts, compared.conversations, compared.faults) == (60, 20, [])
+
+
+def test_a_long_log_takes_no_longer_for_each_prompt():
+    prompts = recorded(*(each for number in range(4000) for each in talk(number, 2, "You help.")))
+    begun = time.process_time()
+    assert compare(prompts).conversations == 4000
+    assert time.process_time() - begun < 3.0  # not so if each is held against 1,000 others
 
 
 @pytest.mark.parametrize(

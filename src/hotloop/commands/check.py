@@ -46,9 +46,14 @@ def check(config: Path | None = None, /, *, prompts: Path | None = None, as_json
     if (config is None) == (prompts is None):
         raise ConfigError("Give the file of an agent, or --prompts with recorded prompts.")
     if prompts is not None:
-        return _tell_prompts(prompts, compare(read_prompts(prompts)), as_json=as_json)
+        return _tell_prompts(prompts, _compared(prompts), as_json=as_json)
     assert config is not None
     return _tell_agent(config, _checked(config), as_json=as_json)
+
+
+def _compared(prompts: Path) -> Comparison:
+    with messages().status("Comparing the prompts"):
+        return compare(read_prompts(prompts))
 
 
 def _checked(config: Path) -> list[Finding]:

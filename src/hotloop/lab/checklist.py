@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from hotloop.config.spec import AgentSpec
-from hotloop.lab.prompting import first_model
+from hotloop.lab.prompting import usual_model
 from hotloop.models.model import Model
 from hotloop.models.prefix.divergence import divergences
 from hotloop.models.prefix.parts import read_body
@@ -97,7 +97,7 @@ def dated_prompt(candidate: Candidate) -> Iterator[Finding]:
 
 def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
     """Whether what every prompt begins with is long enough for the service to keep."""
-    model = first_model(candidate.arguments["model"])
+    model = usual_model(candidate.arguments["model"])
     body = read_body(candidate.body)
     instructions = instructions_of(candidate.body[body.messages[0].start : body.messages[-1].end])
     size = sum(estimated_tokens(body.text(each)) for each in body.tools) + estimated_tokens(instructions)

@@ -59,7 +59,7 @@ async def first_prompt(arguments: dict[str, Any]) -> FirstPrompt:
     Raises HotloopError.
     """
     recorder = _Recorder()
-    model = first_model(arguments["model"])
+    model = usual_model(arguments["model"])
     asked = msgspec.structs.replace(model, endpoint=recorder, dialect=model.spoken.name)
     async with Agent(**arguments | {"model": asked, "fallback": [], "audit": None}) as agent:
         try:
@@ -70,7 +70,7 @@ async def first_prompt(arguments: dict[str, Any]) -> FirstPrompt:
         return FirstPrompt(recorder.bodies[0], agent.tools)
 
 
-def first_model(model: Model | Router) -> Model:
+def usual_model(model: Model | Router) -> Model:
     """The model itself, or a router's usual one."""
     return model.models[model.default] if isinstance(model, Router) else model
 

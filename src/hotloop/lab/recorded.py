@@ -18,8 +18,6 @@ _WRAPPERS = ("body", "request", "request_body", "data", "input", "params", "kwar
 _NAMES = ("session_id", "conversation_id", "thread_id", "session", "conversation")
 _DEEPEST = 4  # wrappers around a body
 _NEWEST = 8  # conversations with which the beginning of a new one is compared
-_SURE = 1 << 40  # more than messages that happen to be the same have bytes
-_REMEMBERED = 1000  # conversations that may go on
 _BY_DESIGN: tuple[Cause, ...] = ("text", "counter", "tool", "tool set", "model", "option")
 
 _Fields = dict[str, msgspec.Raw]
@@ -57,11 +55,51 @@ class Comparison(msgspec.Struct, frozen=True):
     faults: list[Fault]
 
 
-class _Talk(NamedTuple):
+class _Talk(msgspec.Struct, eq=False):
     """A conversation as far as it was read: its newest prompt, and the messages in that after the instructions."""
 
     newest: Prompt
-    said: list[bytes]
+    said: tuple[bytes, ...]
+
+
+class _Talks:
+    """All conversations so far; `recent` are the newest of them.
+
+    One is found by its name or, without one, by what it has said, the whole of it or single messages.
+    """
+
+    def __init__(self) -> None:
+        self.recent: list[_Talk] = []
+        self._named: dict[str, _Talk] = {}
+        self._whole: dict[tuple[bytes, ...], list[_Talk]] = {}
+        self._single: dict[bytes, _Talk] = {}
+
+    def of(self, prompt: Prompt, said: tuple[bytes, ...]) -> _Talk | None:
+        """The conversation that the prompt is of, None for a new one."""
+        if prompt.conversation:
+            return self._named.get(prompt.conversation)
+        if len(said) < 2:
+            return None
+        for length in range(len(said), 0, -1):
+            if those := self._whole.get(said[:length]):
+                return those[-1]
+        shared = {id(talk): talk for each in said if (talk := self._single.get(each)) is not None}
+        likeliest = max(shared.values(), key=lambda talk: _in_common(talk, said), default=None)
+        return likeliest if likeliest is not None and _in_common(likeliest, said) > 0 else None
+
+    def note(self, talk: _Talk | None, prompt: Prompt, said: tuple[bytes, ...]) -> None:
+        """The prompt is the newest one of this conversation, or of a new one."""
+        if talk is None:
+            talk = _Talk(prompt, said)
+        elif not prompt.conversation:
+            self._whole[talk.said].remove(talk)
+        talk.newest, talk.said = prompt, said
+        self.recent = [talk, *(each for each in self.recent if each is not talk)][:_NEWEST]
+        if prompt.conversation:
+            self._named[prompt.conversation] = talk
+        else:
+            self._whole.setdefault(said, []).append(talk)
+            self._single.update(dict.fromkeys(said, talk))
 
 
 def read_prompts(path: Path) -> list[Prompt]:
@@ -84,22 +122,17 @@ def compare(prompts: Sequence[Prompt]) -> Comparison:
 
     A conversation without a name is known by the messages that its prompts share.
     """
-    talks: list[_Talk] = []  # the newest first
+    talks = _Talks()
     conversations = 0
     faults = []
     for prompt in prompts:
         said = _said(prompt.body)
-        before = max(talks, key=lambda talk: _kinship(talk, prompt, said), default=None)
-        within = before is not None and _kinship(before, prompt, said) > 0
-        if before is not None and within:
-            talks.remove(before)
-        else:
-            before = _nearest(talks, prompt)
-        conversations += not within
-        if before is not None and (fault := _fault(before.newest, prompt, within=within)):
+        talk = talks.of(prompt, said)
+        conversations += talk is None
+        before = _nearest(talks.recent, prompt) if talk is None else talk
+        if before is not None and (fault := _fault(before.newest, prompt, within=talk is not None)):
             faults.append(fault)
-        talks.insert(0, _Talk(prompt, said))
-        del talks[_REMEMBERED:]
+        talks.note(talk, prompt, said)
     tokens = sum(estimated_tokens(each.body) for each in prompts)
     again = sum(each.found.again for each in faults if not each.meant)
     return Comparison(len(prompts), conversations, tokens, again, faults)
@@ -146,26 +179,21 @@ def _text(fields: _Fields, name: str) -> str:
         return ""
 
 
-def _said(body: bytes) -> list[bytes]:
+def _said(body: bytes) -> tuple[bytes, ...]:
     """The messages after the instructions."""
     read = read_body(body)
-    return [read.text(each) for each in read.messages if read.plain(each, "role") not in HEAD_ROLES]
+    return tuple(read.text(each) for each in read.messages if read.plain(each, "role") not in HEAD_ROLES)
 
 
-def _kinship(talk: _Talk, prompt: Prompt, said: list[bytes]) -> int:
-    """How much speaks for a prompt being one of this conversation; 0 is nothing."""
-    if talk.newest.conversation or prompt.conversation:
-        return talk.newest.conversation == prompt.conversation
-    if len(said) < 2:
-        return 0  # a new conversation
-    if said[: len(talk.said)] == talk.said:
-        return _SURE + len(talk.said)
-    shared = sum(len(each) for each in talk.said if each in said)
+def _in_common(talk: _Talk, said: tuple[bytes, ...]) -> int:
+    """The bytes of the conversation's messages that are said again; 0 if they are less than half of them."""
+    again = set(said)
+    shared = sum(len(each) for each in talk.said if each in again)
     return shared if 2 * shared >= sum(map(len, talk.said)) else 0
 
 
 def _nearest(talks: Sequence[_Talk], prompt: Prompt) -> _Talk | None:
-    return max(talks[:_NEWEST], key=lambda talk: common(talk.newest.body, prompt.body), default=None)
+    return max(talks, key=lambda talk: common(talk.newest.body, prompt.body), default=None)
 
 
 def _fault(before: Prompt, prompt: Prompt, *, within: bool) -> Fault | None:

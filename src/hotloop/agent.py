@@ -25,8 +25,8 @@ from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
 from hotloop.models.rejection import Predicate, empty_answer
 from hotloop.models.routing.router import Router
-from hotloop.models.transport import Emit, Transport
-from hotloop.outlet import nobody, streamed
+from hotloop.models.transport import Emit, Transport, nobody
+from hotloop.outlet import streamed
 from hotloop.output.output import Output
 from hotloop.output.reading import Answer
 from hotloop.programs import ProgramCache

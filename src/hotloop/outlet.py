@@ -68,10 +68,6 @@ class Outlet:
             waiter.set_result(bool(self._events))
 
 
-def nobody(events: Sequence[Event], throttle: object = None) -> None:
-    """Nobody streams this run."""
-
-
 async def streamed(run: Callable[[Emit], Awaitable[Any]]) -> AsyncGenerator[Event]:
     """The events of a run, which goes on beside its reader and stops with it; the last has its result, or its pause."""
     outlet = Outlet()

@@ -40,8 +40,7 @@ from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
 from hotloop.models.request import RequestTemplate
 from hotloop.models.service import Service
-from hotloop.models.transport import Emit, Receiver, Throttle
-from hotloop.outlet import nobody
+from hotloop.models.transport import Emit, Receiver, Throttle, nobody
 from hotloop.testing import run_virtual
 from hotloop.trace.ledger import Ledger, Stage
 from hotloop.trace.trace import Trace

@@ -15,7 +15,7 @@ from hotloop import Agent, Breaker, Budget, Model, Policy
 from hotloop.errors import CircuitOpen, Overloaded, ReplyTimeout, ServiceBusy, TransportError
 from hotloop.models.ask import Ask
 from hotloop.models.service import service_of
-from hotloop.outlet import nobody
+from hotloop.models.transport import nobody
 from hotloop.testing import run_virtual
 from hotloop.trace.ledger import Ledger
 from hotloop.units import clock

@@ -30,6 +30,10 @@ class Emit(Protocol):
     def __call__(self, events: Sequence[Event], throttle: Throttle | None = None) -> None: ...
 
 
+def nobody(events: Sequence[Event], throttle: Throttle | None = None) -> None:
+    """Nobody wants to hear of these events."""
+
+
 class Receiver(Protocol):
     """Takes one reply as it arrives. Its methods are called on the event loop, in this order, and never block."""
 

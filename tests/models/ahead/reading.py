@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotloop.context.conversation import Conversation
@@ -18,7 +17,7 @@ from hotloop.models.policy.policy import Policy
 from hotloop.models.prefix.parts import common
 from hotloop.models.request import RequestTemplate
 from hotloop.models.service import Service
-from hotloop.models.transport import Receiver
+from hotloop.models.transport import Receiver, nobody
 from hotloop.trace.ledger import Ledger
 from hotloop.units import clock
 
@@ -100,7 +99,7 @@ async def run_with(client: Client, speculator: Speculator | None, *tools: Works,
     """A run of two turns, as the loop has it; the second is `then`'s, if it is another's."""
     ledger, conversation = Ledger(clock(), "run"), Conversation("You help.")
     conversation.user(f"Question {next(_numbers)}?")
-    await client.think(Ask(messages=conversation.messages, ledger=ledger, emit=_nobody))
+    await client.think(Ask(messages=conversation.messages, ledger=ledger, emit=nobody))
     results: list[str | None] = [None] * len(tools)
     started = ledger.clock()
 
@@ -128,13 +127,10 @@ async def run_with(client: Client, speculator: Speculator | None, *tools: Works,
     if ahead:
         await ahead.end()
     ledger.turn = 1
-    await (then or client).think(Ask(messages=so_far(conversation), ledger=ledger, emit=_nobody))
+    await (then or client).think(Ask(messages=so_far(conversation), ledger=ledger, emit=nobody))
     return Done((ledger.turns[1].ttft or 0) / 1e9, ledger)
 
 
 def prefills(done: Done) -> list[str]:
     """What came of the run's prefills."""
     return [facts.outcome for facts in done.ledger.attempts if facts.why == "prefill"]
-
-
-def _nobody(events: Sequence[Any], throttle: Any = None) -> None: ...

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 
 from hotloop.errors import CircuitOpen, ModelError, ReplyTimeout, TruncatedReply
-from hotloop.events import Event
 from hotloop.limit import Limit
 from hotloop.models.ask import Ask
 from hotloop.models.client import Client
 from hotloop.models.exchange import Exchange
 from hotloop.models.request import RequestTemplate
 from hotloop.models.sizes import estimated_tokens
-from hotloop.models.transport import Throttle
+from hotloop.models.transport import nobody
 from hotloop.models.wire.chatstream import ChatStream
 from hotloop.trace.ledger import AttemptFacts, Ledger, Usage
 from hotloop.units import clock, ms
@@ -81,7 +79,7 @@ async def prefill(
 
 async def _send(client: Client, body: bytes, ledger: Ledger, begun: int) -> Prefilled:
     service, usage = client.service, Usage()
-    exchange = Exchange(Ask(messages=bytearray(), ledger=Ledger(ledger.clock, ""), emit=_nobody), begun, ChatStream())
+    exchange = Exchange(Ask(messages=bytearray(), ledger=Ledger(ledger.clock, ""), emit=nobody), begun, ChatStream())
     outcome, reason = "cancelled", ""
     try:
         await _exchange(client, body, exchange)
@@ -113,7 +111,3 @@ def _usage(exchange: Exchange) -> Usage:
         return exchange.reply().usage
     except TruncatedReply:  # its one token was the beginning of a call
         return Usage()
-
-
-def _nobody(events: Sequence[Event], throttle: Throttle | None = None) -> None:
-    """Nobody wants to hear what a prefill's one token is."""

@@ -158,9 +158,8 @@ def figures(traces: Sequence[Trace]) -> Figures:
 
 def _tokens(trace: Trace) -> tuple[int, int]:
     """Tokens of a run that its service had to read, and all in its requests; a cancelled one counts none."""
-    usages = [facts.usage for facts in (*trace.turns, *trace.attempts)]
-    sent = sum(usage.input_tokens or 0 for usage in usages)
-    return sent - sum(usage.cached_tokens or 0 for usage in usages), sent
+    sent = trace.usage.input_tokens or 0
+    return sent - (trace.usage.cached_tokens or 0), sent
 
 
 def simulated() -> list[Line]:

@@ -1,6 +1,7 @@
 """Every fault of a simulated service, through a whole agent: the right answer, or the right typed error."""
 
 import asyncio
+import json
 from collections import Counter
 
 import pytest
@@ -17,11 +18,9 @@ from hotloop.errors import (
     TransportError,
     TruncatedReply,
 )
-from hotloop.lab.engines.work import Work, WorkPrompt
 from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.script import call, raw, say
 from hotloop.lab.service.misbehaving import Mix, faults
-from hotloop.lab.service.outgoing import outgoing
 from hotloop.lab.simtransport import SimulatedTransport
 from hotloop.lab.virtual import run_virtual
 from recorder import Recorder, exchange
@@ -99,27 +98,10 @@ def test_the_client_gets_the_answer_or_the_right_error(fault, granularity):
     assert tokens == (5 if fault.startswith("tool-use") else 25)  # an error has no usage
 
 
-def stream(reply, **request):
-    """What a streamed reply is before anything goes wrong with it."""
-    return outgoing(reply, {"messages": [{}], "stream": True} | request, WorkPrompt(7), profile())
-
-
-def sent(reply):
-    """All of a reply's bytes, by token; the last may have an end that is made last."""
-    work = Work(reply.tokens, lambda _: None, reply.prompt)
-    return [*reply.pieces, reply.tail(work) if reply.tail is not None else b""]
-
-
-@pytest.mark.parametrize(
-    "fault", sorted(faults().keys() - ERRORS.keys() - {"slow", "tool-use-failed", "tool-use-listed"})
-)
-def test_each_oddity_changes_a_stream(fault):
-    lone = fault in ("function-call", "finish-despite-cap")
-    reply = say("Look.", call("ping")) if lone else TURNS[0]
-    capped = {"max_tokens": 2} if fault == "finish-despite-cap" else {}
-    plain = stream(reply, stream_options={"include_usage": True}, **capped)
-    odd = Mix(f"{fault}:100%").draw()(plain)
-    assert b"".join(sent(odd)) != b"".join(sent(plain)) or len(sent(odd)[0]) != len(sent(plain)[0])
+def test_a_streamed_request_may_be_answered_with_one_body():
+    recorder = exchange(SimulatedTransport(["a b c"], profile=profile(), faults="plain-json:100%"), STREAM)
+    assert json.loads(recorder.body)["choices"][0]["message"]["content"] == "a b c"
+    assert recorder.headers[b"content-type"] == b"application/json"
 
 
 def test_a_capped_reply_that_says_it_is_complete_is_not_believed():

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hotloop.answers.embedding import embed_locally
 from hotloop.answers.content import content_key
+from hotloop.answers.embedding import embed_locally
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "answers"))
-from questions import DEVELOPMENT, TEST, LATER, Group
+from questions import DEVELOPMENT, LATER, TEST, Group
 
 SIMILARITIES = (0.80, 0.85, 0.90, 0.95)
 Taken = Callable[[str, str], bool]
@@ -44,7 +44,9 @@ def main() -> None:
             def alike(one: str, other: str, vectors: dict = vectors, least: float = least) -> bool:
                 return bool(np.dot(vectors[one], vectors[other]) >= least)
 
-            both = shares(groups, lambda one, other, alike=alike: content_key(one) == content_key(other) and alike(one, other))
+            both = shares(
+                groups, lambda one, other, alike=alike: content_key(one) == content_key(other) and alike(one, other)
+            )
             alone = shares(groups, alike)
             print(f"{least:10.2f}  {both[0]:6.1%}  {both[1]:6}   {alone[0]:6.1%}  {alone[1]} of {alone[2]}")
         times = [_seconds(text) for text in texts[:50]]

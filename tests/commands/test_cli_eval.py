@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -115,7 +119,37 @@ def test_options_that_cannot_be(hotloop, cases, agent_file, options, sentence):
     assert sentence in ended.err
 
 
-def test_records_that_cannot_be_written(hotloop, cases, agent, tmp_path):
-    ended = hotloop("eval", cases, "--agent", agent, "--records", tmp_path / "no" / "records.jsonl")
-    assert ended.code == 2
-    assert "cannot be written" in ended.err
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--records", "no/records.jsonl"], "cannot be written"), (["--min-accuracy", "5"], "give a share from 0 to 1")],
+)
+def test_what_cannot_be_is_told_before_anything_is_asked(hotloop, serve, agent_file, cases, options, sentence):
+    requests = []
+    url = serve(lambda request: requests.append(request) or "yes")
+    ended = hotloop("eval", cases, "--agent", agent_file(url), *options)
+    assert (ended.code, requests) == (2, [])
+    assert sentence in ended.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_ctrl_c_shows_and_keeps_what_there_is(serve, agent_file, cases, tmp_path):
+    last, go_on = threading.Event(), threading.Event()
+
+    def answer(request):
+        if request["messages"][-1]["content"] == "count":
+            last.set()
+            go_on.wait(20)
+        return request["messages"][-1]["content"].removeprefix("say ")
+
+    records, agent = tmp_path / "records.jsonl", agent_file(serve(answer))
+    command = [sys.executable, "-c", "import sys; from hotloop.cli import main; sys.exit(main())", "eval", cases]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    with subprocess.Popen([*command, "--agent", agent, "--records", records, "--json"], **pipes) as process:
+        assert last.wait(20)
+        written = records.read_text().splitlines()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        go_on.set()
+    assert (process.returncode, err.splitlines()[-1]) == (130, "stopped")
+    assert [each["prompt"] for each in json.loads(out)["outcomes"]] == ["say yes", "say no", "say maybe"]
+    assert len(written) == 3

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from hotloop import Agent, Policy, Router, tool
+from hotloop import Agent, AnswerCache, Policy, Router, tool
 from hotloop.errors import ConfigError
 from hotloop.lab.evaluation import Case, ExpectedCall, candidates, evaluate, load_cases, score
 from hotloop.lab.evaluation.judging import fault
@@ -172,6 +172,15 @@ def test_each_request_costs_what_its_model_costs(fast, cost, routed):
     (outcome,) = run_virtual(main())
     assert (outcome.right, outcome.answered) == (True, "strong" if cost > 1000 else "fast")
     assert outcome.cost == pytest.approx(cost / 1e6)
+
+
+def test_a_kept_answer_costs_nothing():
+    async def main():
+        model = priced("m", [say("yes", usage=USAGE)], 1.0)
+        agent = Agent(model=model, answers=AnswerCache(ttl=60, scope="global"))
+        return await evaluate(agent, [Case("q", equals="yes")] * 2, price=price_of([model]))
+
+    assert [outcome.cost for outcome in run_virtual(main())] == [pytest.approx(20e-6), 0]
 
 
 def test_a_model_without_a_price_makes_the_cost_unknown():

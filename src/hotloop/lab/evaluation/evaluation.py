@@ -130,9 +130,9 @@ async def _outcome(agent: Agent, case: Case, route: str, price: Price | None) ->
 
 def _answered(trace: Trace, route: str) -> tuple[str, float | None]:
     """The route whose model answered, or the name of a model that stood in for it; and how sure it was."""
-    last = [each for each in trace.attempts if each.turn == trace.attempts[-1].turn]
-    if any(each.why == "fallback" for each in last):
-        return last[-1].model, None
+    replies = [each for each in trace.attempts if each.outcome == "ok" and each.why != "prefill"]
+    if replies and any(each.why == "fallback" and each.turn == replies[-1].turn for each in trace.attempts):
+        return replies[-1].model, None
     tried = [each for facts in trace.facts.get("routes", ()) for each in facts.tried]
     return (tried[-1].route, tried[-1].confidence) if tried else (route, None)
 

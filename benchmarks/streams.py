@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figures import table
+from figures import show as digits
 from overhead import machine, show_progress
 from platforms import CLIENT_CPU, SERVICE_CPU, loop_factory, pin
 from processes import Child, Unusable
@@ -32,7 +32,7 @@ from hotloop.lab.sim import SimulatedService
 
 SECONDS = 5.0
 BUSY = 0.05
-HEADING = ["", "streams", "tokens/s", "p50", "p95", "p99", "sent late", "CPU", "waited", ""]
+HEADING = ["", "streams", "tokens/s", "p50 late", "p95", "p99", "CPU"]  # as in docs/simulator.md
 SCHEDULED = Path("/proc/self/schedstat")  # Linux: nanoseconds on a core, and waiting for one
 REQUEST = b'{"model":"simulated","stream":true,"messages":[{"role":"user","content":"Count."}]}'
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: streams\r\ncontent-length: %d\r\n\r\n" % len(REQUEST)
@@ -60,9 +60,8 @@ class Case:
     def cells(self) -> list[str]:
         """The line as text."""
         found = self.found
-        late = [f"{found[f'late_{each}_ms']:.2f} ms" for each in ("p50", "p95", "p99")]
-        shares = [f"{found['late_share']:.2%}", f"{found['cpu_share']:.0%}", f"{found['waited']:.0%}"]
-        return [self.name, str(self.streams), f"{found['rate']:,.0f}", *late, *shares, "met" if self.met else "NOT MET"]
+        late = [f"{digits(found[f'late_{each}_ms'])} ms" for each in ("p50", "p95", "p99")]
+        return [self.name, f"{self.streams:,}", f"{found['rate']:,.0f}", *late, f"{found['cpu_share'] * 100:.0f} %"]
 
 
 CASES = [Case("lpu", 150, 2.0), Case("gpu", 150, 2.0), Case("lpu", 1000, 20.0), Case("gpu", 1000, 20.0)]
@@ -154,17 +153,21 @@ def main() -> int:
 
 
 def show(file: Path | None) -> None:
-    """Print the table for a person, and write it to a file."""
+    """Print the table for a person, in Markdown, and write it to a file."""
     about: dict[str, Any] = machine()
     print(
         f"hotloop {about['hotloop']}, {about['python']}, {about['loop']}, {about['platform']}, {about['cores']} cores"
     )
-    print(
-        "\nhow much later than it was due a write happened; CPU: of one core; waited: for its core, taken by others\n"
-    )
-    print(table(HEADING, CASES))
-    if max(case.found["waited"] for case in CASES) > BUSY:
-        print("\nThe machine is busy with something else: these figures say little about the service.")
+    print("\nhow much later than it was due a write happened; CPU: of one core\n")
+    for cells in (HEADING, ["---"] * len(HEADING), *(case.cells() for case in CASES)):
+        print(f"| {' | '.join(cells)} |")
+    overdue, waited = (max(case.found[name] for case in CASES) for name in ("late_share", "waited"))
+    print(f"\nTokens sent with a later one: at most {overdue:.2%}. Waiting for a core taken by others: {waited:.0%}.")
+    for case in CASES:
+        if not case.met:
+            print(f"NOT MET: {case.name}, {case.streams:,} streams.")
+    if waited > BUSY:
+        print("The machine is busy with something else: these figures say little about the service.")
     if file:
         file.write_text(json.dumps({"machine": about, "cases": [asdict(case) for case in CASES]}, indent=2) + "\n")
 

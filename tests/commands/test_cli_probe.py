@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from itertools import count
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +15,11 @@ from hotloop.lab.profiles import Curve, Profile, load_profile
 from hotloop.testing import raw, say
 
 FAULT = raw(b'{"error":{"message":"out of capacity"}}', status=503)
+
+
+def _place(url):
+    """What is told of a URL."""
+    return urlsplit(url).netloc
 
 
 def _every_second_fails():
@@ -26,7 +32,7 @@ def test_table_of_percentiles(hotloop, serve):
     ended = hotloop("probe", url, "--model", "simulated", "-n", 3)
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
-    assert lines[0] == f"{url} · simulated · 3 requests, 1 at a time"
+    assert lines[0] == f"{_place(url)} · simulated · 3 requests, 1 at a time"
     assert lines[1].split() == ["p50", "p95", "p99"]
     for line, name in zip(lines[2:5], ("ttft", "tpot", "end to end"), strict=True):
         assert re.fullmatch(rf"{name}( +[\d.,]+ ms){{3}}", line)
@@ -38,9 +44,16 @@ def test_table_of_percentiles(hotloop, serve):
 def test_json_has_every_sample(hotloop, serve):
     url = serve(["one two three"], ttft=0.005, tpot=0.001)
     shown = json.loads(hotloop("probe", url, "--model", "m", "-n", 4, "--concurrency", 2, "--json").out)
-    assert (shown["endpoint"], shown["model"], shown["concurrency"], len(shown["samples"])) == (url, "m", 2, 4)
+    assert (shown["service"], shown["model"], shown["concurrency"], len(shown["samples"])) == (_place(url), "m", 2, 4)
     assert 5 <= shown["ttft"]["p50"] < 1000
     assert shown["output_tokens"] == 12
+
+
+def test_a_key_in_the_url_is_not_told(hotloop, serve):
+    url = serve(["one two three"])
+    for way in ((), ("--json",)):
+        ended = hotloop("probe", f"{url}?key=hunter2", "--model", "m", "-n", 1, *way)
+        assert (ended.code, "hunter2" in ended.out + ended.err) == (0, False)
 
 
 def test_the_question_and_its_cap_reach_the_service(hotloop, serve):

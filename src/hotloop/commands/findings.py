@@ -64,7 +64,7 @@ def show_answers(model: Model, measured: Measured, ready_ms: float) -> None:
     """How fast one question was answered."""
     console, cell, told = results(), measured.cell, summary(measured.samples)
     asked = str(cell.requests) if told.requests == cell.requests else f"{told.requests} of {cell.requests}"
-    title = f"{model.endpoint} · {model.name} · {asked} requests, {cell.at_once} at a time"
+    title = f"{model.where} · {model.name} · {asked} requests, {cell.at_once} at a time"
     console.print(title, soft_wrap=True, markup=False)
     console.print(_percentiles(told, measured.samples))
     ready = f" · ready after {show_ms(ready_ms)}"
@@ -79,7 +79,7 @@ def show_answers(model: Model, measured: Measured, ready_ms: float) -> None:
 
 def write_answers(model: Model, measured: Measured, ready_ms: float) -> None:
     """The same with every sample, as one JSON object."""
-    about = {"endpoint": model.endpoint, "model": model.name, "concurrency": measured.cell.at_once}
+    about = {"service": model.where, "model": model.name, "concurrency": measured.cell.at_once}
     told = msgspec.to_builtins({"warm_ms": ready_ms, "samples": measured.samples})
     write_json(about | told | msgspec.to_builtins(summary(measured.samples)))
 

@@ -48,6 +48,11 @@ DIFFERENT = [
     ("Is it hot?", "Is it too hot?"),
     ("Is it new?", "Is it news?"),
     ("Tea or coffee?", "Tea and coffee?"),
+    ("Is plan A good?", "Is plan B good?"),
+    ("Is plan A good?", "Is plan good?"),
+    ("a-b", "b-a"),
+    ("What is the team plan?", "What does the team plan?"),
+    ("What was the team like?", "What did the team like?"),
     ("Explain the invoice.", "Show the invoice."),
     ("What is the world?", "What is hello world?"),
     ("Hello!", "Thanks!"),
@@ -64,6 +69,9 @@ DIFFERENT = [
     ("怎么用 CSV？", "怎么用 PDF？"),
     ("从北京到南京要多久？", "从南京到北京要多久？"),
     ("蜂蜜是什么？", "蜜蜂是什么？"),
+    ("A怎么到B", "B怎么到A"),
+    ("a怎么到b", "b怎么到a"),
+    ("你是什么？", "你有什么？"),
     ("人民币换美元", "美元换人民币"),
     ("张三爱谁？", "谁爱张三？"),
     ("订单取消了吗？", "订单取消吗？"),
@@ -99,6 +107,36 @@ def test_what_means_another_thing(one, other):
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_means_the_same(one, other):
     assert content_key(one) == content_key(other)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "to",
+        "in",
+        "of",
+        "for",
+        "with",
+        "by",
+        "at",
+        "from",
+        "on",
+        "as",
+        "than",
+        "and",
+        "or",
+        "is",
+        "does",
+        "can",
+        "likes",
+        "is_the",
+        "has",
+    ],
+)
+@pytest.mark.parametrize("form", ["{} {} {}", "{} {} {}?", "What is {} {} {}?", "Why {} {} {}?", "Is {} {} {} now?"])
+def test_which_way_round_two_words_stand_is_seen(link, form):
+    link = link.replace("_", " ")
+    assert content_key(form.format("oslo", link, "rome")) != content_key(form.format("rome", link, "oslo"))
 
 
 def test_no_near_miss_is_taken_for_the_question():

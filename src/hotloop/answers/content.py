@@ -2,9 +2,8 @@
 
 An embedding hardly sees a "not", one digit, or which way round two names stand, so it is never asked alone: all words
 have to be the same, in the same order, only that what is said before a question word may also be said at the end. What
-may differ are articles, forms of "be" and "do", politeness, a plural, and ways to say one thing that are known,
-in English and Chinese. Whatever is not known to mean nothing counts: one too many costs a hit, one too few a right
-answer.
+may differ are articles, forms of "be", politeness, a plural, and ways to say one thing that are known, in English and
+Chinese. Whatever is not known to mean nothing counts: one too many costs a hit, one too few a right answer.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_FILLING = "a an the this that these those there it is are am be been being do does"
+_FILLING = "an the this that these those there it is are am be been being"
 _FILLING_WORDS = frozenset(_FILLING.split())
 _ASKING = "what who whom whose when where why how price 谁 怎 何 哪"
 _ASKING_WORDS = frozenset(_ASKING.split())
@@ -48,7 +47,9 @@ _SAID_OTHERWISE = (  # ways to say one thing, and the one that stands for all
     (r"\bdo(?=\W*$)", "act"),
     (r"\b(?:turn|switch)(ed|ing|es|s)? on\b", r"enable\1"),
     (r"\b(?:turn|switch)(ed|ing|es|s)? off\b", r"disable\1"),
-    (r"\b(?:was|were|did|had)\b", "past"),
+    (r"\b(?-i:a) (?=[^\W\d_]{2})", " "),  # the article, not the letter
+    (r"\bdoes\b", "do"),
+    (r"\bwere\b", "was"),
     ("请问|麻烦|请|帮我|给我|告诉我|我想知道|我想要?|查一下|查询|一下|是不是", " "),
     (r"(.)[不没]\1", r"\1"),  # 能不能, 有没有
     ("可以|能够|能否|可否", "能"),
@@ -57,7 +58,7 @@ _SAID_OTHERWISE = (  # ways to say one thing, and the one that stands for all
     ("为什么|为何", "何"),
     ("在?(?:哪里|哪儿|什么地方)", "哪"),
     (r"^\W*(?:解释)?什么是(.+?)\W*$|^\W*(?:介绍|解释)(.+?)\W*$", r"\1\2是什么"),
-    ("(?:是|有)?(?:什么|哪些)是?", "啥"),
+    ("是?(?:什么|哪些)是?", "啥"),
     ("谁的", "孰"),
     ("是?由?谁是?", "谁"),
     ("是?(?:多少|几)", "几"),

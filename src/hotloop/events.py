@@ -3,7 +3,7 @@
 A run is: text and calls as the model writes them (`TextDelta`, `ReasoningDelta`, `CallOpened`, `CallSealed`,
 `ReplyFinished`), tools as they work (`ToolStarted`, `ToolStatus`, `ToolFinished`), and `RunFinished` at the end, or
 `ApprovalNeeded` for each call that a person must decide about and `RunPaused` at the end.
-`Reset` says that text shown since the last `ReplyFinished` no longer holds, because the reply is asked for again.
+`Reset` says that what was shown of the newest reply no longer holds, because it is asked for again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReplyFinished(Event, frozen=True, gc=False):
 
 
 class Reset(Event, frozen=True, gc=False):
-    """The reply is being asked for again: drop the text and calls shown since the last `ReplyFinished`."""
+    """The newest reply is being asked for again: drop the text and calls that were shown of it."""
 
     reason: str
 

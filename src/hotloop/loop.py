@@ -10,6 +10,7 @@ import msgspec
 from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
+from hotloop.events import Reset
 from hotloop.models.ahead.speculation import Speculation, Speculator, Work
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
@@ -217,6 +218,7 @@ def _answer(program: Program, run: RunContext, reply: Reply, course: _Course) ->
         raise OutputInvalid(_INVALID.format(found.reason), text=found.text)
     course.asked_again = True
     if not reply.calls:
+        run.emit([Reset(found.reason)])
         run.conversation.user(_AGAIN.format(found.reason))
     return None
 

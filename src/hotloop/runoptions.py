@@ -9,6 +9,7 @@ from typing import TypedDict
 from hotloop.errors import ConfigError
 from hotloop.tools.running.caller import read_grants
 from hotloop.tools.running.result import encodable
+from hotloop.words import did_you_mean
 
 
 class RunOptions(TypedDict, total=False):
@@ -30,8 +31,14 @@ class RunOptions(TypedDict, total=False):
     background: bool
 
 
+_NAMES = frozenset(RunOptions.__annotations__)
+
+
 def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:
     """The run's id, its user and its grants. Raises ConfigError for what is none of these."""
+    for name in options:
+        if name not in _NAMES:
+            raise ConfigError(f"A run has no option {name}{did_you_mean(name, _NAMES) or '.'}")
     run_id = options.get("trace_id") or f"req-{random.getrandbits(48):012x}"
     user, grants = options.get("user", ""), options.get("grants")
     for name, text in (("trace_id", run_id), ("user", user)):

@@ -50,6 +50,12 @@ def ms(nanoseconds: int | float) -> float:
     return (nanoseconds + 500) // 1000 / 1000
 
 
+def show_span(nanoseconds: int) -> str:
+    """A time to wait, for a person: in milliseconds, from a second on in seconds ("350 ms", "1.5 s", "1,200 s")."""
+    seconds = nanoseconds / NS_PER_S
+    return show_ms(nanoseconds / NS_PER_MS) if seconds < 1 else f"{seconds:,.1f}".removesuffix(".0") + " s"
+
+
 def show_ms(milliseconds: float) -> str:
     """Milliseconds for a person: three digits that matter ("0.42 ms", "58 ms", "1,204 ms")."""
     size = abs(milliseconds)

@@ -111,7 +111,7 @@ class Screen:
             case Reset(reason):
                 self._tell(f"[yellow]↻[/] the reply starts anew: {_said(reason)}")
             case Retrying(attempt, delay, reason):
-                self._tell(f"[yellow]↻[/] attempt {attempt} in {delay:.1f} s: {_said(reason)}")
+                self._tell(f"[yellow]↻[/] attempt {attempt} {_soon(delay)}: {_said(reason)}")
             case ToolStarted(call_id, name, _, status):
                 self._at_work.add(call_id)
                 self._tell(f"[cyan]→[/] {_said(status or name)}")
@@ -168,6 +168,10 @@ def tell_if_cut(result: Result) -> None:
     if result.finish_reason == "length":
         told = "The answer was cut by the token cap; a higher max_tokens allows a longer one."
         messages().print(f"[yellow]{told}[/]", soft_wrap=True)
+
+
+def _soon(delay: float) -> str:
+    return f"in {delay:.1f} s" if delay else "now"
 
 
 def _said(text: str) -> str:

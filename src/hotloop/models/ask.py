@@ -31,9 +31,9 @@ class Ask(msgspec.Struct, kw_only=True):
     """One turn's question. `messages` are the conversation's bytes, as `dialect` wants them (None: as anybody does).
 
     `tools` tells whether calls may be made. `listener` hears of calls while they are written, and of each reply that
-    came to nothing. `session` names the conversation, "" for one without a name. `background` lets others go first.
-    `check` says in a sentence what is wrong with a complete reply (calls that do not validate, an answer of the wrong
-    form), "" if nothing is. `prompt` is the user's newest request.
+    came to nothing. `session` names the conversation, "" for one without a name. `background` lets others go first,
+    `others` tells that somebody else can be asked. `check` says in a sentence what is wrong with a complete reply (calls
+    that do not validate, an answer of the wrong form), "" if nothing is. `prompt` is the user's newest request.
     """
 
     messages: bytearray
@@ -45,6 +45,7 @@ class Ask(msgspec.Struct, kw_only=True):
     listener: Listener | None = None
     session: str = ""
     background: bool = False
+    others: bool = False
     prompt: str = ""
     check: Callable[[Reply], str] | None = None
 

@@ -10,7 +10,7 @@ from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
 from hotloop.models.rejection import Judged, Predicate
 from hotloop.models.reply import Reply
-from hotloop.trace.ledger import Why
+from hotloop.trace.ledger import Ledger, Why
 
 _log = logging.getLogger("hotloop.models")
 
@@ -29,6 +29,7 @@ class Chain:
 
     async def think(self, ask: Ask, why: Why = "first") -> Reply:
         """See `Thinker`. The last one's reply is taken as it is."""
+        before: list[str] = []
         for thinker in self._others:
             judged = Judged(ask)
             try:
@@ -45,5 +46,16 @@ class Chain:
                     return reply
                 await judged.reject(reason)
             why = "fallback"
-            _log.warning("The next model is asked: %s", reason)
-        return await self._last.think(ask, why)
+            before.append(f"{_asked(ask.ledger)}: {reason}")
+            _log.warning("Instead of %s the next model is asked. %s", _asked(ask.ledger), reason)
+        try:
+            return await self._last.think(ask, why)
+        except ModelError as error:
+            error.add_note("Asked before: " + "; ".join(before))
+            raise
+
+
+def _asked(ledger: Ledger) -> str:
+    """Who was asked last."""
+    last = ledger.attempts[-1]
+    return f"{last.model} at {last.service}"

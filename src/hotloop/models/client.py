@@ -151,7 +151,8 @@ class _Thought:
     def _delay(self, failed: ModelError, left: int | None) -> float:
         """Seconds to wait before the next attempt; raises the error if there is to be none.
 
-        Nobody waits longer for a try than for a reply, nor past the deadline, nor for a service that is left alone.
+        Nobody waits longer for a try than for a reply, nor past the deadline, nor for a service that is left alone, nor
+        for one that wants time while somebody else can be asked.
         """
         policy = self._client.service.policy
         if not failed.retryable or isinstance(failed, CircuitOpen | ServiceBusy) or self._attempts > policy.retries:
@@ -159,7 +160,7 @@ class _Thought:
         backoff: float = min(policy.backoff_limit, policy.backoff * 2 ** (self._attempts - 1))
         asked = failed.retry_after if isinstance(failed, ServiceError) and failed.retry_after else 0.0
         delay = max(backoff * random.uniform(1 - policy.jitter, 1.0), asked)
-        if asked > policy.total or (left is not None and delay * NS_PER_S >= left):
+        if asked > (0 if self._ask.others else policy.total) or (left is not None and delay * NS_PER_S >= left):
             raise failed
         return delay
 

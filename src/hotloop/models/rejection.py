@@ -33,7 +33,7 @@ class Judged:
         self._emit: Emit = ask.emit
         self._finished: list[Event] = []
         self._told = False
-        self.ask = msgspec.structs.replace(ask, emit=self._hold)
+        self.ask = msgspec.structs.replace(ask, emit=self._hold, others=True)
 
     def accept(self) -> None:
         """The reply stands."""

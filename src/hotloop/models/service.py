@@ -29,7 +29,7 @@ from hotloop.models.policy.latencies import Latencies
 from hotloop.models.policy.payoff import Payoff
 from hotloop.models.prefix.watch import PrefixWatch
 from hotloop.models.transport import Transport
-from hotloop.units import NS_PER_S, ns, show_ms
+from hotloop.units import NS_PER_S, ns, show_span
 
 _PATIENT = 4  # times the usual wait for a first token
 _AT_FIRST = 2 * NS_PER_S
@@ -57,7 +57,7 @@ class Service:
         if self._breaker is not None and (wait := self._breaker.wait(now)):
             told = self._breaker.describe(now)
             raise CircuitOpen(
-                f"{self.name} is left alone for {show_ms(wait / 1e6)} more: {told}.", retry_after=wait / NS_PER_S
+                f"{self.name} is left alone for {show_span(wait)} more: {told}.", retry_after=wait / NS_PER_S
             )
 
     def give_up(self) -> None:

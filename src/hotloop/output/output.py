@@ -22,8 +22,6 @@ FINAL_ANSWER = "final_answer"
 _DESCRIPTION = "Give the user the final answer. Call it once you have all that you need, instead of answering in text."
 _TOLD = "Give your final answer as JSON and nothing else, an object that fits this JSON Schema:\n{}"
 _CHOICE = msgspec.json.encode({"type": "function", "function": {"name": FINAL_ANSWER}})
-_STRICT = frozenset(["openai", "groq"])  # they know a part of JSON Schema only, and hold the model to that
-_SHOWING = frozenset(["openai", "groq", "gemini", "local"])  # they show their models the schema themselves
 _VALUE = "value"
 
 
@@ -59,7 +57,7 @@ class Output(msgspec.Struct, frozen=True, eq=False):
         the instructions, and the form is empty.
         """
         if dialect.schema and (dialect.schema_streams or not stream) and (dialect.schema_with_tools or not tools):
-            return AnswerForm(response_format=self._response_format(dialect.name in _STRICT))
+            return AnswerForm(response_format=self._response_format(dialect.schema_strict))
         if tools or dialect.forbids_tools:
             return AnswerForm(tool=self.tool.definition, choice=_CHOICE)
         return AnswerForm()
@@ -73,7 +71,7 @@ class Output(msgspec.Struct, frozen=True, eq=False):
         return f"{own}\n\n{_TOLD.format(msgspec.json.encode(self.schema).decode())}".lstrip()
 
     def _is_untold(self, dialect: Dialect, stream: bool, tools: bool) -> bool:
-        return not self.form(dialect, stream, tools).tool and dialect.name not in _SHOWING
+        return not self.form(dialect, stream, tools).tool and not dialect.schema_shown
 
     def _response_format(self, to_the_letter: bool) -> bytes:
         held = strict(self.schema) if to_the_letter else None

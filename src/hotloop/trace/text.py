@@ -56,13 +56,14 @@ def notes(trace: Trace) -> list[str]:
 
 
 def attempt_lines(trace: Trace) -> list[str]:
-    """A line for each turn that took more than one good request: what each of them was for, and what came of it."""
+    """A line for each request of a turn that took more than one good one: what it was for, and what came of it."""
     lines = []
     for turn in dict.fromkeys(facts.turn for facts in trace.attempts):
         attempts = [facts for facts in trace.attempts if facts.turn == turn]
         if [facts.outcome for facts in attempts] != ["ok"] or attempts[0].why != "first":
             several = len({facts.model for facts in trace.attempts}) > 1
-            lines.append(f"turn {turn}: " + ", ".join(_attempt(facts, several) for facts in attempts))
+            in_order = sorted(attempts, key=lambda facts: facts.start)
+            lines += [f"turn {turn}  {_attempt(facts, several)}" for facts in in_order]
     return lines
 
 

@@ -208,7 +208,7 @@ class Trace:
             "stages": [self._stage_dict(stage, critical) for stage in self.stages],
             "critical_ms": self.critical_ms(),
             "budget": [row._asdict() for row in self.budget()],
-            **self._ledger.facts,
+            **msgspec.to_builtins(self._ledger.facts),
         }
 
     def _stage_dict(self, stage: Stage, critical: set[int]) -> dict[str, Any]:

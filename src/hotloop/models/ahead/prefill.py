@@ -18,7 +18,6 @@ from hotloop.models.wire.chatstream import ChatStream
 from hotloop.trace.ledger import AttemptFacts, Ledger, Usage
 from hotloop.units import clock, ms
 
-_NOTHING_WRITTEN = {"llamacpp": b',"n_predict":0'}
 _FIRST_WORDS = b'{"role":"user","content":"."}'  # some chat templates refuse a conversation that nobody has begun
 
 
@@ -38,7 +37,8 @@ class Prefilled(msgspec.Struct, frozen=True):
 def prefill_body(request: RequestTemplate, messages: bytes | bytearray, session: str = "") -> bytes:
     """The body that has these messages read as the beginning of a prompt of this template."""
     body = request.body(messages, max_tokens=1, session=session)
-    return body[:-1] + _NOTHING_WRITTEN.get(request.dialect.name, b"") + b"}"
+    nothing = request.dialect.write_nothing
+    return b"%b,%b}" % (body[:-1], nothing) if nothing else body
 
 
 async def prefill_front(client: Client, instructions: bytes | bytearray) -> Prefilled | None:

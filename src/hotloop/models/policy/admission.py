@@ -11,7 +11,7 @@ from itertools import chain
 from hotloop.errors import ServiceBusy
 from hotloop.models.policy.policy import Policy
 from hotloop.models.policy.ratelimits import Headers, RateLimits, tells_limits
-from hotloop.units import Clock, ns, show_ms
+from hotloop.units import Clock, ns, show_span
 
 
 class Admission:
@@ -132,7 +132,7 @@ class Admission:
         if left > 0:
             raise ServiceBusy(
                 f"The service cannot be asked in time: {self._limits.reason(waiter.tokens, now)} for another "
-                f"{show_ms(wait / 1e6)}, and only {show_ms(left / 1e6)} are left."
+                f"{show_span(wait)}, and only {show_span(left)} are left."
             )
         limited = self._limits.wait(waiter.tokens, now) > 0
         why = self._limits.reason(waiter.tokens, now) if limited else "all its places are taken"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from hotloop.models.policy.policy import Breaker
-from hotloop.units import ns, show_ms
+from hotloop.units import ns, show_span
 
 _FAILED, _SLOW = 1, 2
 
@@ -98,7 +98,7 @@ class CircuitBreaker:
         if self._failed >= settings.failure_rate * known:
             self._rest(now, f"{self._failed} of the last {known} requests failed")
         elif self._slow >= settings.slow_rate * known:
-            limit = show_ms((self._slow_call or 0) / 1e6)
+            limit = show_span(self._slow_call or 0)
             self._rest(now, f"{self._slow} of the last {known} requests took more than {limit} to their first token")
 
     def _probed(self, now: int, bad: bool) -> None:

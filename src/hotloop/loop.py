@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -177,8 +178,10 @@ def _late(program: Program, run: RunContext, turn: int) -> str:
     return ""
 
 
-async def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
-    """The next reply; without `calls` to hear of its calls, it is to have none but the answer."""
+def _think(
+    program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course
+) -> Coroutine[Any, Any, Reply]:
+    """The next reply, to be awaited; without `calls` to hear of its calls, it is to have none but the answer."""
     told = Partials(run.emit, calls, program.output.wrapped) if program.output is not None else None
     ask = Ask(
         messages=run.conversation.messages,
@@ -193,7 +196,7 @@ async def _think(program: Program, run: RunContext, calls: ReplyCalls | None, co
         prompt=run.prompt,
         check=program.check,
     )
-    return await program.thinker.think(ask, "repair" if course.asked_again else "first")
+    return program.thinker.think(ask, "repair" if course.asked_again else "first")
 
 
 def _last_words(program: Program, reply: Reply, course: _Course, turn: int) -> Reply:

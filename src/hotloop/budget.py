@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.fields import Duration
 from hotloop.units import ns
 
 PARTS = ("model", "tools", "memory", "network", "other")
@@ -22,13 +23,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Raises ConfigError when a value is no duration, the parts exceed the total, or the reserve leaves nothing of it.
     """
 
-    total: float | None = None
-    model: float | None = None
-    tools: float | None = None
-    memory: float | None = None
-    network: float | None = None
-    other: float | None = None
-    answer_reserve: float = 0.0
+    total: Duration | None = None
+    model: Duration | None = None
+    tools: Duration | None = None
+    memory: Duration | None = None
+    network: Duration | None = None
+    other: Duration | None = None
+    answer_reserve: Duration = 0.0
 
     def __post_init__(self) -> None:
         for name in (*PARTS, "total", "answer_reserve"):

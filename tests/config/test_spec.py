@@ -105,8 +105,8 @@ def test_the_declaration_in_the_documentation_loads(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_empty_section_means_its_defaults() -> None:
-    spec = load(LEAST + "tools:\ncache:\nbudget:\n")
-    assert (spec.tools, spec.cache, spec.budget) == (ToolsSpec(), CacheSpec(), Budget())
+    spec = load(LEAST + "tools:\n  use:\ncache:\nbudget:\n")
+    assert (spec.tools, spec.cache, spec.budget) == (ToolsSpec(), CacheSpec(), None)
 
 
 def test_json_loads_with_its_tabs_escapes_and_numbers(tmp_path: Path) -> None:
@@ -177,7 +177,10 @@ def test_every_problem_is_told_at_once_by_line_and_key() -> None:
             LEAST + "tools: {max_turns: 3}\n",
             "agent.yaml:2: tools.max_turns: unknown key here; did you mean max_turns at the",
         ),
-        (LEAST + "zzz: 3\n", "agent.yaml:2: zzz: unknown key; there are inference, router, name, instructions, tools, cache"),
+        (
+            LEAST + "zzz: 3\n",
+            "agent.yaml:2: zzz: unknown key; there are inference, router, name, instructions, tools, cache",
+        ),
         (LEAST + "budget: {total: 1, model: 2}\n", "agent.yaml:2: budget: the parts of the budget add up to 2 s"),
         (LEAST + "budget: {answer_reserve: 1}\n", "agent.yaml:2: budget: budget.answer_reserve"),
         (LEAST + "instructions: [a]\n", "agent.yaml:2: instructions: expected text, got a list"),

@@ -81,10 +81,7 @@ def _router(spec: RouterSpec, folder: Path) -> Router:
 
 
 def _rule(spec: RuleSpec, folder: Path) -> Rule:
-    given = {name: value for name, value in msgspec.structs.asdict(spec).items() if value is not None}
-    if spec.when is not None:
-        given["when"] = load_function(spec.when, folder, _WHEN)
-    return Rule(**given)
+    return spec.declared(when=None if spec.when is None else load_function(spec.when, folder, _WHEN))
 
 
 def _answers(spec: AnswersSpec) -> AnswerCache:

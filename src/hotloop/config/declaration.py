@@ -3,93 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from hotloop.budget import Budget
-from hotloop.config.nodes import Entry, Faults, entries, has_variable, line_of, parse, read_text, readings, under
-from hotloop.config.spec import (
-    AgentSpec,
-    AnswersSpec,
-    CacheSpec,
-    CascadeSpec,
-    InferenceSpec,
-    MCPSpec,
-    ModelSpec,
-    OpenAPISpec,
-    RouterSpec,
-    RuleSpec,
-    RulesSpec,
-    ToolsSpec,
-)
+from hotloop.config.nodes import Entry, Faults, entries, has_variable, is_null, items, parse, readings, under
+from hotloop.config.shapes import UNITS, Section, durations_of, field_of, sections_of, shape_of, types_of
+from hotloop.config.spec import AgentSpec
 from hotloop.errors import ConfigError
-from hotloop.models.dialects import dialect_of
-from hotloop.models.http.target import chat_url, parse_target
-from hotloop.models.policy.policy import Breaker, Policy
+from hotloop.fields import Text, in_plain_words, marked
+from hotloop.files import read_text
 from hotloop.units import parse_duration
 from hotloop.words import did_you_mean
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {  # of the whole file
-    "inference": InferenceSpec,
-    "router": RouterSpec,
-    "tools": ToolsSpec,
-    "cache": CacheSpec,
-    "budget": Budget,
-}
-_NESTED: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
-    **{(AgentSpec, name): section for name, section in _SECTIONS.items()},
-    (InferenceSpec, "policy"): Policy,
-    (ModelSpec, "policy"): Policy,
-    (Policy, "breaker"): Breaker,
-    (RouterSpec, "cascade"): CascadeSpec,
-    (CacheSpec, "answers"): AnswersSpec,
-}
-_LISTS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
-    (InferenceSpec, "fallback"): ModelSpec,
-    (RouterSpec, "fallback"): ModelSpec,
-    (RouterSpec, "rules"): RuleSpec,
-    (ToolsSpec, "mcp"): MCPSpec,
-    (ToolsSpec, "openapi"): OpenAPISpec,
-}
-_MAPPINGS: dict[tuple[type[msgspec.Struct], str], type[msgspec.Struct]] = {
-    (MCPSpec, "rules"): RulesSpec,
-    (RouterSpec, "models"): ModelSpec,
-}
-_DURATIONS: dict[type[msgspec.Struct], tuple[str, ...]] = {
-    InferenceSpec: ("timeout",),
-    Policy: ("connect", "first_token", "stall", "total", "backoff", "backoff_limit"),
-    Breaker: ("slow_call", "cool"),
-    ToolsSpec: ("timeout",),
-    CacheSpec: ("tool_result_ttl",),
-    AnswersSpec: ("ttl",),
-    RuleSpec: ("max_left",),
-    MCPSpec: ("timeout",),
-    OpenAPISpec: ("timeout",),
-    RulesSpec: ("timeout", "ttl"),
-    Budget: Budget.__struct_fields__,
-}
 _HIDDEN = "does not fit; its value comes from the environment and is not shown"
-_UNITS = {"": 1.0, "_ms": 1e-3, "_seconds": 1.0}
-_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "text",
-    "array": "a list",
-    "object": "keys with values",
-    "null": "nothing",
-}
 
 
 class _Wrong(Exception):
-    """A value is wrong: what to tell, where inside the value, and whether telling it shows the value itself."""
+    """A value is wrong: what to tell, and whether telling it shows the value itself."""
 
-    def __init__(self, text: str, place: str = "", shows_value: bool = False) -> None:
+    def __init__(self, text: str, shows_value: bool = False) -> None:
         super().__init__(text)
-        self.place = place
         self.shows_value = shows_value
 
 
@@ -111,7 +48,7 @@ class _Reader:
         self._faults = faults
         self._folder = folder
 
-    def section(self, section: Entry, cls: type[msgspec.Struct], where: str = "") -> Any:
+    def section(self, section: Entry, cls: Section, where: str = "") -> Any:
         """The Struct that a mapping declares; None when something is wrong in it."""
         before = len(self._faults)
         given: dict[str, Any] = {}
@@ -120,81 +57,80 @@ class _Reader:
             return None
         for key, entry in keys.items():
             path = under(where, key)
-            field, unit = _field(cls, key)
+            field, unit = field_of(cls, key)
             if not field:
                 self._faults.add(entry.line, path, _unknown(cls, key))
             elif field in given:
                 self._faults.add(entry.line, path, f"{field} is given twice, in different units")
             else:
-                given[field] = self._value(cls, field, unit, entry, path)
+                given[field] = self._value(types_of(cls)[field], unit, entry, path)
         self._require(cls, given, section.line, where)
         return self._make(cls, given, section, where) if len(self._faults) == before else None
 
-    def _sections(self, node: yaml.Node, cls: type[msgspec.Struct], line: int, where: str) -> tuple[Any, ...]:
-        """The Structs that a list of mappings declares."""
-        if not isinstance(node, yaml.SequenceNode):
-            self._faults.add(line, where, "expected a list")
-            return ()
-        items = [Entry(line_of(item), item) for item in node.value]
-        return tuple(self.section(item, cls, f"{where}[{place}]") for place, item in enumerate(items))
-
-    def _require(self, cls: type[msgspec.Struct], given: dict[str, Any], line: int, where: str) -> None:
+    def _require(self, cls: Section, given: dict[str, Any], line: int, where: str) -> None:
         for field in msgspec.structs.fields(cls):
             if field.required and field.name not in given:
-                needs = "; it needs endpoint and model" if field.name in _SECTIONS else ""
-                self._faults.add(line, under(where, field.name), f"is missing{needs}")
+                self._faults.add(line, under(where, field.name), "is missing")
 
-    def _make(self, cls: type[msgspec.Struct], given: dict[str, Any], section: Entry, where: str) -> Any:
+    def _make(self, cls: Section, given: dict[str, Any], section: Entry, where: str) -> Any:
         if cls is AgentSpec:
             given["folder"] = self._folder
         try:
             return cls(**given)
         except ConfigError as error:
-            hidden = has_variable(section.node)
-            self._faults.add(section.line, where, _HIDDEN if hidden else str(error))
+            self._note(_Wrong(str(error), shows_value=True), section, where)
             return None
 
-    def _value(self, cls: type[msgspec.Struct], field: str, unit: str, entry: Entry, where: str) -> Any:
-        node = entry.node
-        if (section := _NESTED.get((cls, field))) is not None and not (cls is Policy and node.tag.endswith(":null")):
-            return self.section(entry, section, where)
-        if (item := _LISTS.get((cls, field))) is not None:
-            return self._sections(node, item, entry.line, where)
-        if (item := _MAPPINGS.get((cls, field))) is not None:
-            named = entries(node, where, self._faults)
-            return {name: self.section(each, item, under(where, name)) for name, each in named.items()}
+    def _value(self, kind: Any, unit: str, entry: Entry, where: str) -> Any:
+        """What a node declares for a field of this type."""
+        shape = shape_of(kind)
+        if shape.optional and is_null(entry.node):
+            return None
+        if shape.section is not None:
+            return self.section(entry, shape.section, where)
+        if shape.items is not None:
+            found = items(entry, where, self._faults)
+            return tuple(self._value(shape.items, "", item, f"{where}[{place}]") for place, item in enumerate(found))
+        if shape.values is not None:
+            keys = entries(entry.node, where, self._faults)
+            return {key: self._value(shape.values, "", value, under(where, key)) for key, value in keys.items()}
+        if marked(kind, "file"):
+            return self._text(kind, entry, where)
+        return self._leaf(kind, unit, entry, where)
+
+    def _text(self, kind: Any, entry: Entry, where: str) -> str | None:
+        """A text, given as such or as {file: path}."""
+        in_file = isinstance(entry.node, yaml.MappingNode)
+        text: str | None = self._text_of_file(entry, where) if in_file else self._leaf(kind, "", entry, where)
+        return text and text.strip()
+
+    def _text_of_file(self, entry: Entry, where: str) -> str | None:
+        keys = entries(entry.node, where, self._faults)
+        if keys.keys() != {"file"}:
+            self._faults.add(entry.line, where, "expected text, or the one key file with a path")
+            return None
+        file, where = keys["file"], under(where, "file")
+        path = self._leaf(Text, "", file, where)
         try:
-            if field == "instructions":
-                return _instructions(node, self._folder)
-            return _leaf(cls, field, unit, node)
-        except _Wrong as wrong:
-            hidden = wrong.shows_value and has_variable(node)
-            text = _HIDDEN if hidden else str(wrong)
-            self._faults.add(_line_inside(node, wrong.place), where + wrong.place, text)
+            return None if path is None else read_text(self._folder / path)
+        except ConfigError as error:
+            self._note(_Wrong(str(error), shows_value=True), file, where)
             return None
 
+    def _leaf(self, kind: Any, unit: str, entry: Entry, where: str) -> Any:
+        try:
+            return _meant(kind, unit, entry.node)
+        except _Wrong as wrong:
+            self._note(wrong, entry, where)
+            return None
 
-def _line_inside(node: yaml.Node, place: str) -> int:
-    """The line of an item of a list, given its place as "[1]"; else that of the node."""
-    index = re.match(r"\[(\d+)\]", place)
-    return line_of(node.value[int(index[1])] if index else node)
-
-
-def _instructions(node: yaml.Node, folder: Path) -> str:
-    if not isinstance(node, yaml.MappingNode):
-        return str(_leaf(AgentSpec, "instructions", "", node)).strip()
-    keys = entries(node, "", Faults(folder))
-    if keys.keys() != {"file"}:
-        raise _Wrong("expected text, or the one key file with a path")
-    path = _leaf(InferenceSpec, "model", "", keys["file"].node)
-    try:
-        return read_text(folder / path).strip()
-    except ConfigError as error:
-        raise _Wrong(str(error), ".file", shows_value=True) from None
+    def _note(self, wrong: _Wrong, entry: Entry, where: str) -> None:
+        hidden = wrong.shows_value and has_variable(entry.node)
+        self._faults.add(entry.line, where, _HIDDEN if hidden else str(wrong))
 
 
-def _leaf(cls: type[msgspec.Struct], field: str, unit: str, node: yaml.Node) -> Any:
-    """The value of a field, from what its node can mean."""
+def _meant(kind: Any, unit: str, node: yaml.Node) -> Any:
+    """The value of a field of this type, from what its node can mean."""
     try:
         meanings = readings(node)
     except LookupError as error:
@@ -206,73 +142,49 @@ def _leaf(cls: type[msgspec.Struct], field: str, unit: str, node: yaml.Node) -> 
     wrong = _Wrong("")
     for meaning in meanings:
         try:
-            return _convert(cls, field, unit, meaning)
+            return _converted(kind, unit, meaning)
         except msgspec.ValidationError as error:
-            wrong = _in_plain_words(error)
+            wrong = _Wrong(_in_words_of_yaml(error, kind))
         except (ConfigError, ValueError) as error:
             wrong = _Wrong(str(error), shows_value=True)
     raise wrong
 
 
-def _convert(cls: type[msgspec.Struct], field: str, unit: str, value: Any) -> Any:
-    if value is not None and value != "learned" and field in _DURATIONS.get(cls, ()):
-        value = _seconds(value, unit)
-    types = {known.name: known.type for known in msgspec.structs.fields(cls)}
-    value = msgspec.convert(value, types[field])
-    of_model = issubclass(cls, ModelSpec)
-    if of_model and field == "endpoint" and value != "local":
-        parse_target(chat_url(value))
-    if of_model and field == "dialect" and value is not None:
-        dialect_of("", value)
+def _converted(kind: Any, unit: str, value: Any) -> Any:
+    words = shape_of(kind).words
+    if value is not None and value not in words and marked(kind, "duration"):
+        value = _seconds(value, unit, words)
+    value = msgspec.convert(value, kind)
+    if value is not None and (check := marked(kind, "check")):
+        check(value)
     return value
 
 
-def _seconds(value: Any, unit: str) -> float:
+def _seconds(value: Any, unit: str, words: Sequence[str]) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if unit and not number:
         raise ValueError(f"expected a number of {'milliseconds' if unit == '_ms' else 'seconds'}")
+    also = "".join(f", or {word}" for word in words)
     if not number and not isinstance(value, str):
-        raise ValueError("expected a time such as 600ms, 1.5s or 2m, or a number of seconds")
-    return parse_duration(value) * _UNITS[unit]
+        raise ValueError(f"expected a time such as 600ms, 1.5s or 2m, or a number of seconds{also}")
+    try:
+        return parse_duration(value) * UNITS[unit]
+    except ValueError as error:
+        raise ValueError(f"{error}{also}") from None
 
 
-def _in_plain_words(error: msgspec.ValidationError) -> _Wrong:
-    text, _, place = str(error).partition(" - at `$")
-    text = re.sub("`(.*?)`", lambda types: _words(types[1]), text)
-    text = text[:1].lower() + text[1:]
-    if re.fullmatch("expected text, got (?!nothing|a list|keys).*", text):
-        text += "; put it in quotes"
-    return _Wrong(text, place.removesuffix("`"))
+def _in_words_of_yaml(error: msgspec.ValidationError, kind: Any) -> str:
+    text, _ = in_plain_words(error, kind)
+    unquoted = re.fullmatch("expected (some )?text, got (?!nothing|a list|keys).*", text)
+    return f"{text}; put it in quotes" if unquoted else text
 
 
-def _words(types: str) -> str:
-    names = [name for name in types.split(" | ") if name != "null"] or ["null"]
-    return " or ".join(_WORDS.get(name, name) for name in names)
-
-
-def _field(cls: type[msgspec.Struct], key: str) -> tuple[str, str]:
-    """The field that a key sets and the unit that the key names; the field is "" for an unknown key."""
-    if key in _keys(cls):
-        return key, ""
-    for unit in ("_ms", "_seconds"):
-        if key.endswith(unit) and key.removesuffix(unit) in _DURATIONS.get(cls, ()):
-            return key.removesuffix(unit), unit
-    return "", ""
-
-
-def _keys(cls: type[msgspec.Struct]) -> list[str]:
-    return [name for name in cls.__struct_fields__ if name != "folder"]
-
-
-def _unknown(cls: type[msgspec.Struct], key: str) -> str:
-    known = _keys(cls)
-    elsewhere = [under(name, key) for name, section in _SECTIONS.items() if _field(section, key)[0]]
-    if elsewhere or key in _keys(AgentSpec):
+def _unknown(cls: Section, key: str) -> str:
+    known = list(types_of(cls))
+    elsewhere = [under(name, key) for name, section in sections_of(AgentSpec).items() if field_of(section, key)[0]]
+    if elsewhere or key in types_of(AgentSpec):
         return f"unknown key here; did you mean {' or '.join(elsewhere) or key + ' at the top level'}?"
-    if hint := did_you_mean(key, [*known, *_spelled_out(cls)]):
+    spelled_out = [name + unit for name in durations_of(cls) for unit in UNITS]
+    if hint := did_you_mean(key, [*known, *spelled_out]):
         return f"unknown key{hint}"
     return f"unknown key; there are {', '.join(known)}"
-
-
-def _spelled_out(cls: type[msgspec.Struct]) -> list[str]:
-    return [name + unit for name in _DURATIONS.get(cls, ()) for unit in _UNITS]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from hotloop.errors import ConfigError
+from hotloop.files import read_text
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{(\w+)(?::-([^}]*))?\}|\$\{")
 _PAIR = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", re.IGNORECASE)
@@ -52,20 +53,6 @@ class Faults:
             raise ConfigError("\n".join(text for _, text in sorted(self._found, key=lambda fault: fault[0])))
 
 
-def read_text(path: Path) -> str:
-    """The text of a file. Raises ConfigError for what is no readable UTF-8 file."""
-    if path.is_dir():
-        raise ConfigError(f"The path {path} is a folder; give a file in it.")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"There is no file {path}.") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"Byte {error.start + 1} of {path} is not UTF-8; save the file as UTF-8.") from None
-    except OSError as error:
-        raise ConfigError(f"The file {path} cannot be read: {error.strerror}.") from None
-
-
 def parse(path: Path) -> yaml.Node:
     """The file's one document. Raises ConfigError, with the line, for text that is neither YAML nor JSON."""
     try:
@@ -83,7 +70,7 @@ def parse(path: Path) -> yaml.Node:
 def entries(node: yaml.Node, where: str, faults: Faults) -> dict[str, Entry]:
     """The keys of a mapping; an empty value counts as a mapping without keys. A key given twice is a fault."""
     found: dict[str, Entry] = {}
-    if node.tag.endswith(":null"):
+    if is_null(node):
         return found
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "one value"
@@ -95,6 +82,22 @@ def entries(node: yaml.Node, where: str, faults: Faults) -> dict[str, Entry]:
             faults.add(line_of(key), under(where, name), f"is given twice, first on line {found[name].line}")
         found[name] = Entry(line_of(key), value)
     return found
+
+
+def items(entry: Entry, where: str, faults: Faults) -> list[Entry]:
+    """The items of a list; an empty value counts as an empty list."""
+    node = entry.node
+    if isinstance(node, yaml.SequenceNode):
+        return [Entry(line_of(item), item) for item in node.value]
+    if not is_null(node):
+        kind = "keys with values" if isinstance(node, yaml.MappingNode) else "one value"
+        faults.add(entry.line, where, f"expected a list, got {kind}")
+    return []
+
+
+def is_null(node: yaml.Node) -> bool:
+    """Whether there is no value."""
+    return str(node.tag).endswith(":null")
 
 
 def line_of(node: yaml.Node) -> int:

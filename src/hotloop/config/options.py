@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from hotloop.config.spec import Count, Retries, Seconds
-from hotloop.errors import ConfigError
+from hotloop.budget import Budget
+from hotloop.fields import Amount, Count, Natural, Seconds, SecondsOrZero, Secret, Secrets, check_fields, require
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
+from hotloop.models.rejection import empty_answer
 from hotloop.models.routing.router import Router
 
 
@@ -20,19 +21,21 @@ class AgentOptions(msgspec.Struct, kw_only=True):
 
     instructions: str
     name: str
-    api_key: str | None
-    headers: dict[str, str] | None
+    budget: Budget | None
+    api_key: Secret | None
+    headers: Secrets | None
     dialect: str | None
-    temperature: Annotated[float, Meta(ge=0)] | None
+    temperature: Amount | None
     max_tokens: Count | None
     stream: bool
     timeout: Seconds | None
-    retries: Retries | None
+    retries: Natural | None
+    policy: Policy | None
     max_turns: Count
     max_parallel: Count
     tool_timeout: Seconds | None
-    tool_retry: Retries
-    tool_ttl: Annotated[float, Meta(ge=0)] | None
+    tool_retry: Natural
+    tool_ttl: SecondsOrZero | None
     prefix_cache: bool
     speculate: bool
     shortlist: Count | None
@@ -40,20 +43,33 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     max_result: Count | None
 
 
-def check_options(given: dict[str, Any]) -> None:
+def check_options(given: Mapping[str, Any]) -> None:
     """Raise ConfigError, with the option's name, if one is of the wrong type or out of its limits."""
-    options = {name: given[name] for name in AgentOptions.__struct_fields__}
-    try:
-        msgspec.convert(options, AgentOptions)
-    except msgspec.ValidationError as fault:
-        what, _, where = str(fault).partition(" - at `$.")
-        raise ConfigError(f"Agent({where.rstrip('`')}=...): {what[:1].lower()}{what[1:]}.") from None
+    check_fields(AgentOptions, {name: given[name] for name in AgentOptions.__struct_fields__}, "Agent")
+    tools = given["tools"]
+    listed = isinstance(tools, Sequence) and not isinstance(tools, str | bytes)
+    require(listed, f"tools is {tools!r}; give a list of tools.")
+    for option in ("audit", "approvals"):
+        path = given[option]
+        is_file = isinstance(path, str | Path) and bool(str(path))
+        require(path is None or is_file, f"{option} is {path!r}; give a file.")
+    _check_fallback(given["fallback"], given["reject"])
+
+
+def _check_fallback(fallback: Any, reject: Any) -> None:
+    listed = isinstance(fallback, Sequence) and all(isinstance(each, Model) for each in fallback)
+    require(listed, f"fallback is {fallback!r}; give a list of models, made with Model(...).")
+    callables = isinstance(reject, Sequence) and all(map(callable, reject))
+    require(callables, f"reject is {reject!r}; give a list of functions of a Reply that say what is wrong with it.")
+    useful = not reject or bool(fallback) or tuple(reject) == (empty_answer,)  # which is the default
+    asked = "give fallback=[Model(...)]; a router's own models are asked with Cascade(reject=...)"
+    require(useful, f"There is no model to ask when reject finds something wrong: {asked}.")
 
 
 _OF_A_MODEL = ("endpoint", "api_key", "headers", "dialect", "temperature", "max_tokens", "policy")
 
 
-def first_model(given: dict[str, Any]) -> Model | Router:
+def first_model(given: Mapping[str, Any]) -> Model | Router:
     """The model that an agent asks first, from all that `Agent(...)` was given. Raises ConfigError."""
     model = given["model"]
     if isinstance(model, Router):
@@ -63,18 +79,17 @@ def first_model(given: dict[str, Any]) -> Model | Router:
     if isinstance(model, Model):
         _require_unsaid(given, _OF_A_MODEL, "the model is a Model, which says")
     else:
-        if given["endpoint"] is None:
-            raise ConfigError('The endpoint is None; give a URL or "local".')
+        require(isinstance(model, str) and bool(model), f"model is {model!r}; give a name, a Model or a Router.")
+        require(given["endpoint"] is not None, 'The endpoint is None; give a URL or "local".')
         own = {name: given[name] for name in _OF_A_MODEL if given[name] is not None}
         model = Model(name=model, **own)
     first: Model = msgspec.structs.replace(model, policy=_with(model.policy, changed))
     return first
 
 
-def _require_unsaid(given: dict[str, Any], names: Sequence[str], who: str) -> None:
+def _require_unsaid(given: Mapping[str, Any], names: Sequence[str], who: str) -> None:
     for name in names:
-        if given[name] is not None:
-            raise ConfigError(f"Agent({name}=...): {who} that itself; leave it out.")
+        require(given[name] is None, f"Agent({name}=...): {who} that itself; leave it out.")
 
 
 def _with(policy: Policy, changed: dict[str, Any]) -> Policy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -11,37 +11,46 @@ from msgspec import Meta
 
 from hotloop.budget import Budget
 from hotloop.errors import ConfigError
-from hotloop.models.model import Model
+from hotloop.fields import (
+    Amount,
+    Count,
+    Natural,
+    Seconds,
+    SecondsOrZero,
+    Secret,
+    Secrets,
+    SomeShare,
+    Text,
+    require,
+)
+from hotloop.masks import masked
+from hotloop.models.model import Model, check_dialect, check_endpoint
 from hotloop.models.policy.policy import Policy
+from hotloop.models.routing.rules import Question, Rule
+from hotloop.words import listed
 
-_TOOL = re.compile(r"\w+(\.\w+)*:\w+")
-
-Text: TypeAlias = Annotated[str, Meta(min_length=1)]
-Count: TypeAlias = Annotated[int, Meta(ge=1)]
-Retries: TypeAlias = Annotated[int, Meta(ge=0)]
-Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+Endpoint: TypeAlias = Annotated[str, Meta(min_length=1, extra={"check": check_endpoint})]
+DialectName: TypeAlias = Annotated[str, Meta(extra={"check": check_dialect})]
+TextOrFile: TypeAlias = Annotated[str, Meta(extra={"file": True})]
+Command: TypeAlias = Annotated[tuple[Text, ...], Meta(extra={"secret": True})]
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A model and the service it runs on; see `hotloop.Model`."""
 
-    endpoint: Text
+    endpoint: Endpoint
     model: Text
-    api_key: str | None = None
-    headers: dict[str, str] = {}
-    dialect: str | None = None
-    temperature: Annotated[float, Meta(ge=0)] | None = None
+    api_key: Secret | None = None
+    headers: Secrets = {}
+    dialect: DialectName | None = None
+    temperature: Amount | None = None
     max_tokens: Count | None = None
-    price_in: Annotated[float, Meta(ge=0)] | None = None
-    price_out: Annotated[float, Meta(ge=0)] | None = None
+    price_in: Amount | None = None
+    price_out: Amount | None = None
     policy: Policy = Policy()
 
     def __repr__(self) -> str:
-        shown = msgspec.structs.asdict(self)
-        if self.api_key is not None:
-            shown["api_key"] = "***"
-        shown["headers"] = dict.fromkeys(self.headers, "***")
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        return masked(self)
 
     def declared(self) -> Model:
         """The model that it declares."""
@@ -57,7 +66,7 @@ class InferenceSpec(ModelSpec, frozen=True, kw_only=True):
 
     stream: bool = True
     timeout: Seconds | None = None
-    retries: Retries | None = None
+    retries: Natural | None = None
     fallback: tuple[ModelSpec, ...] = ()
 
 
@@ -67,16 +76,23 @@ class RuleSpec(msgspec.Struct, frozen=True, kw_only=True):
     to: Text
     when: Text | None = None
     pattern: Text | None = None
-    min_tokens: Retries | None = None
-    max_tokens: Retries | None = None
+    min_tokens: Natural | None = None
+    max_tokens: Natural | None = None
     max_left: Seconds | None = None
     background: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.declared(when=None if self.when is None else bool)  # which stands for a function that is not imported yet
+
+    def declared(self, when: Callable[[Question], bool] | None) -> Rule:
+        """The rule that it declares, with the function that its `when` names. Raises ConfigError."""
+        return Rule(**{**msgspec.structs.asdict(self), "when": when})
 
 
 class CascadeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """When a stronger model is asked; see `hotloop.Cascade`."""
 
-    confidence: Annotated[float, Meta(gt=0, le=1)] | None = None
+    confidence: SomeShare | None = None
 
 
 class RouterSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +107,13 @@ class RouterSpec(msgspec.Struct, frozen=True, kw_only=True):
     fallback: tuple[ModelSpec, ...] = ()
     stream: bool = True
 
+    def __post_init__(self) -> None:
+        require(bool(self.models), "The router has no models; give at least one, by name.")
+        named = {"default": self.default, **{f"rules[{place}].to": rule.to for place, rule in enumerate(self.rules)}}
+        for key, name in named.items():
+            known = f"which is no model of the router; there are {listed(name, self.models)}."
+            require(name in self.models, f"{key} is {name!r}, {known}")
+
 
 class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rules for a tool that a server lists, and other words for it; see `ToolOptions`. Times are seconds."""
@@ -101,7 +124,7 @@ class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requires: tuple[Text, ...] = ()
     secrets: tuple[Text, ...] = ()
     timeout: Seconds | None = None
-    retry: Retries | None = None
+    retry: Natural | None = None
     ttl: Seconds | None = None
     scope: Literal["run", "session", "user", "global"] | None = None
     max_result: Count | None = None
@@ -112,15 +135,22 @@ class MCPSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An MCP server; see `hotloop.tools.mcp.MCPServer`. `timeout` is seconds for connecting."""
 
     name: Text
-    command: tuple[Text, ...] | None = None
+    command: Command | None = None
     url: Text | None = None
-    env: dict[str, str] | None = None
-    headers: dict[str, str] | None = None
+    env: Secrets | None = None
+    headers: Secrets | None = None
     trust_hints: bool = False
     read_only: tuple[Text, ...] = ()
     include: tuple[Text, ...] | None = None
     rules: dict[str, RulesSpec] = {}
     timeout: Seconds = 30.0
+
+    def __post_init__(self) -> None:
+        one = bool(self.command) != bool(self.url)
+        require(one, "An MCP server has a command, which starts it, or a url, where it is: give one of the two.")
+
+    def __repr__(self) -> str:
+        return masked(self)
 
 
 class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,9 +160,12 @@ class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True):
     base_url: Text | None = None
     prefix: str = ""
     include: tuple[Text, ...] | None = None
-    auth: dict[str, str] | None = None
+    auth: Secrets | None = None
     timeout: Seconds | None = None
     approval: Literal["never", "always"] = "never"
+
+    def __repr__(self) -> str:
+        return masked(self)
 
 
 class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +180,7 @@ class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = True
     max_parallel: Count = 8
     timeout: Seconds = 30.0
-    retry: Retries = 0
+    retry: Natural = 0
     shortlist: Count | None = None
     plan: bool = False
     max_result: Count | None = None
@@ -163,7 +196,7 @@ class AnswersSpec(msgspec.Struct, frozen=True, kw_only=True):
     size: Count = 1000
     scope: Literal["user", "global"] = "user"
     embed: Literal["local"] | None = None
-    likeness: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    similarity: SomeShare = 0.9
 
 
 class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +205,7 @@ class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
     With `speculate` the service reads early results of tools while later ones run.
     """
 
-    tool_result_ttl: Annotated[float, Meta(ge=0)] | None = None
+    tool_result_ttl: SecondsOrZero | None = None
     prefix_cache: bool = True
     speculate: bool = False
     answers: AnswersSpec | None = None
@@ -187,7 +220,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     inference: InferenceSpec | None = None
     router: RouterSpec | None = None
     name: str = ""
-    instructions: str = ""
+    instructions: TextOrFile = ""
     tools: ToolsSpec = ToolsSpec()
     cache: CacheSpec = CacheSpec()
     budget: Budget | None = None
@@ -197,7 +230,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.inference is None) == (self.router is None):
-            raise ConfigError("it needs either inference, with endpoint and model, or router")
+            raise ConfigError("it needs either inference, with endpoint and model, or router, and not both")
 
     @property
     def models(self) -> list[ModelSpec]:

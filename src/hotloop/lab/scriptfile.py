@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from hotloop.config.nodes import line_of, read_text
+from hotloop.config.nodes import line_of
 from hotloop.errors import ConfigError
-from hotloop.lab.plain import in_plain_words
+from hotloop.fields import in_plain_words
+from hotloop.files import read_text
 from hotloop.lab.script import Reply, call, say
 
 

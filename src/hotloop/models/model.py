@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
 
 import msgspec
 
-from hotloop.errors import ConfigError
+from hotloop.fields import Amount, Count, Secret, Secrets, Text, check_fields, require
+from hotloop.masks import masked
 from hotloop.models.dialects import Dialect, dialect_of
+from hotloop.models.http.target import chat_url, parse_target
 from hotloop.models.policy.policy import Policy
 from hotloop.models.transport import Transport
 
@@ -22,26 +23,30 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     Raises ConfigError for what cannot be a model.
     """
 
-    name: str
+    name: Text
     endpoint: str | Transport
-    api_key: str | None = None
-    headers: dict[str, str] | None = None
+    api_key: Secret | None = None
+    headers: Secrets | None = None
     dialect: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
+    temperature: Amount | None = None
+    max_tokens: Count | None = None
     policy: Policy = Policy()
-    price_in: float | None = None
-    price_out: float | None = None
+    price_in: Amount | None = None
+    price_out: Amount | None = None
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.name, str) and bool(self.name), f"the model's name is {self.name!r}; give some text")
-        known = bool(self.endpoint) if isinstance(self.endpoint, str) else hasattr(self.endpoint, "send")
-        _require(known, f'endpoint is {self.endpoint!r}; give a URL or "local"')
-        _require(isinstance(self.policy, Policy), f"policy is {self.policy!r}; make it with Policy(...)")
+        check_fields(Model, msgspec.structs.asdict(self), "Model")
+        if isinstance(self.endpoint, str):
+            check_endpoint(self.endpoint)
+        else:
+            known = all(hasattr(self.endpoint, name) for name in ("send", "warm", "aclose"))
+            require(known, f'The endpoint is {self.endpoint!r}; give a URL, "local" or a Transport.')
+        if self.dialect is not None:
+            check_dialect(self.dialect)
 
     @property
     def spoken(self) -> Dialect:
-        """The dialect of its service. Raises ConfigError for one that is not known."""
+        """The dialect of its service."""
         return dialect_of(self.endpoint if isinstance(self.endpoint, str) else "", self.dialect)
 
     @property
@@ -52,15 +57,24 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def where(self) -> str:
-        """Its place, for people: host and port, "local", or what kind of transport it is."""
+        """Its place, for people: host and port (a usual port is left out), "local", or the kind of transport it is."""
         if not isinstance(self.endpoint, str):
             return type(self.endpoint).__name__
-        return urlsplit(self.endpoint).netloc or self.endpoint
+        if self.endpoint == "local":
+            return self.endpoint
+        target = parse_target(chat_url(self.endpoint))
+        return target.unix or target.authority
 
     def __repr__(self) -> str:
-        return f"Model(name={self.name!r}, endpoint={self.endpoint!r})"  # never its key
+        return masked(self)
 
 
-def _require(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise ConfigError(f"{otherwise[:1].upper()}{otherwise[1:]}.")
+def check_endpoint(endpoint: str) -> None:
+    """Raise ConfigError unless it is "local" or a URL, without a user in it."""
+    if endpoint != "local":
+        parse_target(chat_url(endpoint))
+
+
+def check_dialect(name: str) -> None:
+    """Raise ConfigError unless there is a dialect of this name."""
+    dialect_of("", name)

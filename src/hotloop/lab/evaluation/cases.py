@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hotloop.config.nodes import read_text
 from hotloop.errors import ConfigError
+from hotloop.files import read_text
 
 
 class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

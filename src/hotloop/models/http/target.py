@@ -28,7 +28,7 @@ def chat_url(endpoint: str) -> str:
         return endpoint
     parts = split_url(endpoint)
     if "://" not in endpoint:
-        raise ConfigError(f'The endpoint {endpoint!r} is no URL; it begins with http:// or https://, or is "local".')
+        raise _no_url(endpoint)
     path = parts.path.rstrip("/")
     if not path.endswith("/chat/completions"):
         path = f"{path or '/v1'}/chat/completions"
@@ -42,13 +42,13 @@ def parse_target(url: str) -> Target:
     parts = split_url(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if _UNFIT.search(parts.netloc + path):
-        raise ConfigError(f"The endpoint {url!r} has a space or a control character in it; write it like %20.")
+        raise ConfigError(f"The endpoint {_shown(url)} has a space or a control character in it; write it like %20.")
     if "@" in parts.netloc:
         raise ConfigError("The endpoint has a user or a password in it; give the key as api_key or as a header.")
     if parts.scheme == "http+unix" and parts.hostname:
         return Target("localhost", 0, False, path, "localhost", unquote(parts.netloc))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f'The endpoint {url!r} is no URL; it begins with http:// or https://, or is "local".')
+        raise _no_url(url)
     tls = parts.scheme == "https"
     return Target(parts.hostname, parts.port or (443 if tls else 80), tls, path, parts.netloc)
 
@@ -59,5 +59,18 @@ def split_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as fault:
-        raise ConfigError(f"The endpoint {url!r} is no URL: {fault}.") from None
+        why = "what is before the @ cannot be part of one" if "@" in url else str(fault)  # it may quote a password
+        raise ConfigError(f"The endpoint {_shown(url)} is no URL: {why}.") from None
     return parts
+
+
+def _no_url(endpoint: str) -> ConfigError:
+    what = f"The endpoint {_shown(endpoint)} is no URL"
+    return ConfigError(f'{what}; it begins with http:// or https://, or is "local".')
+
+
+def _shown(url: str) -> str:
+    """The URL for a message: without its query and what may be a password."""
+    place, _, query = url.partition("?")
+    before, _, place = place.rpartition("@")
+    return repr(f"{before and '***@'}{place}{query and '?***'}")

@@ -6,7 +6,7 @@ For functions of bfcl-eval (Apache-2.0, fetched once by pip into hotloop's cache
 the function's own question and made to call it, at temperatures from 0 to 1.5, until there are `--n` calls. Every call
 is held against the function's schema by jsonschema-rs, which knows nothing of the grammar that decoding is constrained
 by. A schema that the engine refuses, with a sentence, is counted apart and named. Whether a call is right is not looked
-at. `--model` takes the path of any GGUF. Takes about ten minutes. Exit code 0: no call was invalid. 1: some were. 2: no
+at. `--model` takes the path of any GGUF. Takes 10 to 20 minutes. Exit code 0: no call was invalid. 1: some were. 2: no
 figures, and why.
 """
 

@@ -351,6 +351,28 @@ def test_the_winner_of_a_cancelled_run_was_not_lost() -> None:
     assert sorted(found.attempts) == ["first m 0-150 cancelled", "hedge m 120-150 cancelled"]
 
 
+def test_of_two_that_were_cancelled_none_was_lost() -> None:
+    """Even if one of them takes a moment to clean up."""
+
+    class Tidy(Wire):
+        async def send(self, body, receiver) -> None:
+            try:
+                await super().send(body, receiver)
+            except asyncio.CancelledError:
+                if len(self.closed) == 1:
+                    await asyncio.sleep(0.01)
+                raise
+
+    wire = Tidy([says(FIRST, 2000), says(HEDGE, 2000)])
+    asking = client(wire, hedge=True, hedge_share=0.2)
+
+    async def main() -> Asked:
+        show_speed(asking, 0.12)
+        return await think(asking, cancel_at=150)
+
+    assert {each.outcome for each in virtually(main(), wire).trace.attempts} == {"cancelled"}
+
+
 EVERY_LOOP = True
 
 

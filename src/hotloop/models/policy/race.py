@@ -39,8 +39,6 @@ class Race(Generic[T]):
         finally:
             timer.cancel()
             await stop(self._tasks)
-            for task in self._tasks:
-                self._close(task)  # now, and not with the next turn of the event loop
 
     def _start(self) -> None:
         number = len(self._tasks)
@@ -62,13 +60,13 @@ class Race(Generic[T]):
         return self.winner == number
 
     def _close(self, task: asyncio.Task[T]) -> None:
-        if task not in self._open:
-            return
         self._open.remove(task)
         self._ended()
+        if self._won.done():  # or nobody waits for it any longer
+            return
         number = self._tasks.index(task)
         won = self.winner == number if self._open and _has_failed(task) else self._decide(number)
-        if won and not self._won.done():
+        if won:
             self._won.set_result(task)
 
 

@@ -20,6 +20,7 @@ from hotloop.config.spec import AgentSpec, load_spec
 from hotloop.context.conversation import Conversation
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.events import Event
+from hotloop.fields import require
 from hotloop.models.backend import Backends
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
@@ -217,9 +218,8 @@ class Agent:
 
     def session(self, session_id: str) -> Session:
         """The conversation with this id, begun when it is first asked for; kept while the agent lives."""
-        _require(
-            isinstance(session_id, str) and bool(session_id), f"The session's id is {session_id!r}; give some text"
-        )
+        is_text = isinstance(session_id, str) and bool(session_id)
+        require(is_text, f"The session's id is {session_id!r}; give some text.")
         found = self._sessions.get(session_id)
         if found is None:
             found = self._sessions[session_id] = Session(self, session_id, self._start)
@@ -304,8 +304,8 @@ class Agent:
             return result
 
     def _read(self, paused: PausedRun) -> loop.Checkpoint:
-        whose = f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}"
-        _require(paused.agent == self.name, whose)
+        whose = f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}."
+        require(paused.agent == self.name, whose)
         try:
             return msgspec.json.decode(paused.state, type=loop.Checkpoint)
         except msgspec.MsgspecError as error:
@@ -365,7 +365,7 @@ def _answering(answers: AnswerCache, models: str) -> Answering:
     from hotloop.answering import Answering
     from hotloop.answers.cache import AnswerCache
 
-    _require(isinstance(answers, AnswerCache), f"answers is {answers!r}; make it with AnswerCache(...)")
+    require(isinstance(answers, AnswerCache), f"answers is {answers!r}; make it with AnswerCache(...).")
     return Answering(answers, models)
 
 
@@ -377,12 +377,7 @@ def _audit_log(path: str | Path | None) -> AuditLog | None:
     return AuditLog(path)
 
 
-def _require(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise ConfigError(f"{otherwise}.")
-
-
 def _require_unique(names: list[str]) -> None:
     for name in names:
         several = f"There are several tools named {name}; give one another name, with tool(name=...)"
-        _require(names.count(name) == 1, f"{several} or MCPServer(name=...)")
+        require(names.count(name) == 1, f"{several} or MCPServer(name=...).")

@@ -45,6 +45,7 @@ _PHRASES = {
     "Object contains unknown field": "unknown key",
     "Object missing required field": "missing key",
 }
+_NO_TEXT = "expected text, got half of a character; decode its bytes in their encoding"
 _TOLD = re.compile(r"(.*?)(?: - at (`key` in )?`\$\.?(.*)`)?", re.DOTALL)
 
 
@@ -71,6 +72,8 @@ def check_fields(kind: type[msgspec.Struct], given: Mapping[str, Any], owner: st
     for name, cls in made.items():
         fits = isinstance(given[name], cls) or (given[name] is None and name in optional)
         require(fits, f"{owner}({name}=...): make it with {cls.__name__}(...).")
+    for name, value in given.items():
+        require(not isinstance(value, str) or _is_text(value), f"{owner}({name}=...): {_NO_TEXT}.")
     floats = {name: float(value) for name, value in given.items() if isinstance(value, float)}  # numpy's are floats too
     try:
         msgspec.convert({**given, **floats}, plain)
@@ -105,6 +108,14 @@ def marked(kind: Any, mark: str) -> Any:
     """What the annotation of a type, or of one in a union, says under this name; None if nothing."""
     metas = (meta for part in options(kind) for meta in getattr(part, "__metadata__", ()))
     return next((meta.extra[mark] for meta in metas if meta.extra and mark in meta.extra), None)
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be encoded: it has no surrogates, which are what is left of bytes that were no text."""
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 @lru_cache(maxsize=256)

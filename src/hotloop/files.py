@@ -1,4 +1,4 @@
-"""What a file says, read whole; and what a person is told of one that cannot be read."""
+"""Files, read and written whole; and what a person is told of one where that cannot be."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def json_lines(path: Path, kind: type[T] | Any = Any) -> list[tuple[str, T]]:
     decoder = msgspec.json.Decoder(kind)
     places = ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
     return [(place, _decoded(decoder, line, place)) for place, line in places]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, whole or not at all. Raises ConfigError where it cannot be written."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(f"The file {path} cannot be written: {error.strerror}.") from None
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], line: bytes, place: str) -> T:

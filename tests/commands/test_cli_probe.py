@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hotloop.lab.profiles import Curve, Profile, load_profile
+from hotloop.lab.profilefile import load_profile
+from hotloop.lab.profiles import Curve, Profile
 from hotloop.testing import raw, say
 
 FAULT = raw(b'{"error":{"message":"out of capacity"}}', status=503)

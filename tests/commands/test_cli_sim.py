@@ -58,7 +58,7 @@ def test_a_wrong_profile_is_told_by_line(hotloop, tmp_path):
     ended = hotloop("sim", path)
     assert ended.code == 2
     assert f"{path}:2: kind: is 'tpu'; there are gpu, lpu\n" in ended.err
-    assert f"{path}:5: tpot_ms.a: expected float, got str\n" in ended.err
+    assert f"{path}:5: tpot_ms.a: expected a number, got text\n" in ended.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")

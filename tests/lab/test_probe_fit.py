@@ -11,7 +11,8 @@ from hotloop.lab.probing.fitting import CannotFit, Known, fit
 from hotloop.lab.probing.plan import FULL, QUICK, Cell
 from hotloop.lab.probing.probe import ProbeReport
 from hotloop.lab.probing.report import summary
-from hotloop.lab.profiles import Curve, Profile, load_profile
+from hotloop.lab.profilefile import load_profile
+from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.simtransport import SimulatedTransport
 
 CROWDED = Profile(

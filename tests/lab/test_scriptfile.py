@@ -39,7 +39,7 @@ def test_a_json_script(tmp_path):
         ("{}", "has to be a list of replies: texts, or keys text, calls and usage."),
         ("- one\n- 3\n", ":2: a reply is a text, or has keys text, calls and usage; this is of type int."),
         ("- {txt: hello}", ":1: unknown key txt."),
-        ("- one\n\n- text: 5\n", ":3: text: expected str, got int."),
+        ("- one\n\n- text: 5\n", ":3: text: expected text, got a whole number."),
         ("- calls:\n  - {arguments: {}}", ":1: calls[0]: missing key name."),
         ("- calls: [{name: a, arguments: {b: {~: 1}}}]", ":1: only dicts with str-like or number-like keys"),
         ("- one\n- [open\n", ":3: not valid YAML: while parsing a flow sequence, expected ',' or ']'"),
@@ -63,7 +63,7 @@ def test_what_is_wrong_in_a_script_is_told_with_its_line(tmp_path, content, told
     [
         ('["one",\n', ":2: not valid JSON: Expecting value."),
         ('["one", 3]', ": reply 2: a reply is a text"),
-        ('["one", {"text": 5}]', ": reply 2: text: expected str, got int."),
+        ('["one", {"text": 5}]', ": reply 2: text: expected text, got a whole number."),
         ("{}", "has to be a list of replies"),
     ],
 )

@@ -21,7 +21,7 @@ from hotloop.errors import ConfigError
 from hotloop.lab.probing.measuring import Measured, Note
 from hotloop.lab.probing.plan import FULL, QUICK, Cell, cost
 from hotloop.lab.probing.probe import Probe
-from hotloop.lab.profiles import save_profile
+from hotloop.lab.profilefile import save_profile
 from hotloop.models.local.engine import SMOLLM2
 from hotloop.models.model import Model
 

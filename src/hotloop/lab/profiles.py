@@ -26,16 +26,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 from hotloop.errors import ConfigError
-from hotloop.lab.plain import in_plain_words
+from hotloop.fields import in_plain_words
 from hotloop.models.dialects import DIALECTS
-from hotloop.words import listed
 
 Number = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -119,45 +117,6 @@ def faults_of(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from found
     if not found and given.get("kind") == "lpu":
         yield from _unfit_for_lpu(given)
-
-
-def load_profile(which: str | Path | Profile) -> Profile:
-    """The profile with this name, or in this YAML file.
-
-    Raises ConfigError for an unknown name, and for a file with all its faults, each with its line.
-    """
-    from hotloop.lab.profiletable import PROFILES
-
-    if isinstance(which, Profile):
-        return which
-    if known := PROFILES.get(str(which)):
-        return known
-    path = Path(which)
-    if path.suffix not in (".yaml", ".yml", ".json") and not path.is_file():
-        raise ConfigError(
-            f"There is no profile {str(which)!r} and no such file; there are {listed(str(which), PROFILES)}."
-        )
-    try:
-        from hotloop.lab.profilefile import read_profile
-    except ModuleNotFoundError as error:
-        if error.name != "yaml":
-            raise
-        raise ConfigError('A profile in a file needs PyYAML: pip install "hotloop[yaml]".') from None
-    return read_profile(path)
-
-
-def save_profile(profile: Profile, path: str | Path) -> None:
-    """Write a profile to a YAML file, whole or not at all. Raises ConfigError when it cannot be written."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        partial.write_bytes(msgspec.yaml.encode(profile))
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise ConfigError(f"The profile cannot be written to {target}: {error.strerror}.") from error
-    except ImportError:
-        raise ConfigError('A profile in a file needs PyYAML: pip install "hotloop[yaml]".') from None
 
 
 def _misfit(name: str, value: Any) -> Iterator[tuple[str, str]]:

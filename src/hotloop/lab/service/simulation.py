@@ -14,7 +14,8 @@ from hotloop.lab.engines.driver import Driver
 from hotloop.lab.engines.pipeline import Pipeline
 from hotloop.lab.engines.prefixcache import blocks_of
 from hotloop.lab.engines.work import Work, WorkPrompt
-from hotloop.lab.profiles import Curve, Profile, load_profile
+from hotloop.lab.profilefile import load_profile
+from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.render import prompt_tokens
 from hotloop.lab.script import Replies, Request, as_reply, decode_request, per_conversation
 from hotloop.lab.service.emit import Emitter, Meter, Sink, Stats

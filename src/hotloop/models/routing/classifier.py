@@ -10,6 +10,7 @@ from typing import Self
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.files import write_whole
 from hotloop.models.routing.features import features
 
 
@@ -48,11 +49,8 @@ class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"The file {path} has no classifier of routes: {str(error).rstrip('.')}.") from None
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON. Raises ConfigError where nothing can be written."""
-        try:
-            Path(path).write_bytes(msgspec.json.encode(self) + b"\n")
-        except OSError as error:
-            raise ConfigError(f"The classifier cannot be written to {path}: {error.strerror}.") from None
+        """Write it as JSON, whole or not at all. Raises ConfigError where nothing can be written."""
+        write_whole(Path(path), msgspec.json.encode(self) + b"\n")
 
     def predict(self, prompt: str) -> tuple[str, float]:
         """The likeliest route, and how likely it is."""

@@ -17,6 +17,7 @@ from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
 from hotloop.models.reply import Call, Reply
 from hotloop.models.routing.routed import RouteFacts
+from hotloop.models.transport import nobody
 from hotloop.output.output import Output
 from hotloop.output.partials import Partials
 from hotloop.output.reading import Answer, Wrong, answers_in, read_answer
@@ -182,7 +183,9 @@ def _think(
     program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course
 ) -> Coroutine[Any, Any, Reply]:
     """The next reply, to be awaited; without `calls` to hear of its calls, it is to have none but the answer."""
-    told = Partials(run.emit, calls, program.output.wrapped) if program.output is not None else None
+    told = None
+    if program.output is not None and run.emit is not nobody:
+        told = Partials(run.emit, calls, program.output.wrapped)
     ask = Ask(
         messages=run.conversation.messages,
         ledger=run.ledger,

@@ -345,7 +345,7 @@ def client(
     """A client of a service that nobody else asks."""
     model = Model(name=name, endpoint=wire, dialect=dialect, policy=Policy(**{"jitter": 0.0, **policy}))
     request = RequestTemplate(name, DIALECTS[dialect], stream=stream)
-    return Client(wire, request, Service(model), tool_names=frozenset(tools))
+    return Client(wire, request, Service(model), model.policy, tool_names=frozenset(tools))
 
 
 async def think(

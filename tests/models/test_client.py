@@ -55,9 +55,10 @@ def truncated(**more):
 def client(model, request=None, tools=(), **policy):
     """A client of a service that nobody else asks; `timeout` is for a whole reply."""
     policy = {"total" if name == "timeout" else name: value for name, value in policy.items()}
-    service = Service(Model(name="m", endpoint=model, policy=Policy(**policy)))
+    how = Policy(**policy)
+    service = Service(Model(name="m", endpoint=model, policy=how))
     request = request or RequestTemplate("m", DIALECTS["generic"])
-    return Client(model, request, service, tool_names=frozenset(tools))
+    return Client(model, request, service, how, tool_names=frozenset(tools))
 
 
 def ask(ledger=None, emit=lambda events, throttle=None: None, messages=MESSAGES, **more):

@@ -50,9 +50,9 @@ def test_a_service_that_keeps_failing_is_left_alone_and_tried_again() -> None:
         return found + [each.attempts for each in probes] + [(await run(other)).attempts]
 
     closed = [[f"first m 0-20 {BUSY}"]] * 4
-    rested = [[f"first m 0-0 {left_alone('10,000 ms')}"], [f"first m 0-0 {left_alone('1.00 ms')}"]]
+    rested = [[f"first m 0-0 {left_alone('10 s')}"], [f"first m 0-0 {left_alone('1.00 ms')}"]]
     ok = ["first m 0-110 ok"]
-    assert virtually(main(), wire) == [*closed, *rested, ok, ok, [f"first m 0-0 {left_alone('10,000 ms')}"], ok]
+    assert virtually(main(), wire) == [*closed, *rested, ok, ok, [f"first m 0-0 {left_alone('10 s')}"], ok]
     assert len(wire.times) == 7
 
 
@@ -112,7 +112,7 @@ def test_slow_first_tokens_close_it_off_too() -> None:
         return [(await run(asking)).story for _ in range(4)] + (await run(asking)).attempts
 
     told = "4 of the last 4 requests took more than 500 ms to their first token"
-    assert virtually(main(), wire) == ["first ok"] * 4 + [f"first m 0-0 {left_alone('10,000 ms', told)}"]
+    assert virtually(main(), wire) == ["first ok"] * 4 + [f"first m 0-0 {left_alone('10 s', told)}"]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,7 @@ def test_agents_share_a_service_that_they_name_alike() -> None:
         by_wire = Model(name="m", endpoint=wire)
         assert service_of(by_wire) is service_of(Model(name="m", endpoint=wire))
         kept = service_of(model), service_of(by_wire)
+        assert service_of(Model(name="m", endpoint=url, policy=Policy(retries=2, total=9.0, hedge=True))) in kept
         for other in (
             {"name": "other"},
             {"endpoint": "http://localhost:9/v2"},
@@ -215,7 +216,7 @@ def test_agents_share_a_service_that_they_name_alike() -> None:
             {"api_key": "another"},
             {"headers": {"x-team": "b"}},
             {"dialect": "vllm"},
-            {"policy": Policy(retries=2)},
+            {"policy": Policy(retries=1, max_concurrent=3)},
             {"policy": Policy(retries=1, breaker=None)},
         ):
             given = {"name": "m", "endpoint": url, "policy": Policy(retries=1)} | other
@@ -261,14 +262,19 @@ def test_a_service_that_nobody_asks_any_longer_is_forgotten() -> None:
     assert virtually(main(), wire) == ["first failed"] * 5 + ["first ok"]
 
 
-def test_agents_with_another_policy_have_a_breaker_of_their_own() -> None:
+@pytest.mark.parametrize(
+    ("policy", "story"),
+    [({"total": 50.0}, "first failed"), ({"breaker": Breaker(window=9, at_least=4)}, "first ok")],
+    ids=["more patient", "another breaker"],
+)
+def test_agents_share_a_service_unless_they_bound_it_otherwise(policy: dict[str, Any], story: str) -> None:
     wire = Wire([*[refuses()] * 4, says("Hello")])
 
     async def main() -> list[str]:
-        one, other = agent(wire, breaker=OPENS_AT_FOUR), agent(wire, breaker=OPENS_AT_FOUR, total=50.0)
+        one, other = agent(wire, breaker=OPENS_AT_FOUR), agent(wire, **{"breaker": OPENS_AT_FOUR} | policy)
         return [(await run(one)).story for _ in range(4)] + [(await run(other)).story]
 
-    assert virtually(main(), wire)[-1] == "first ok"
+    assert virtually(main(), wire)[-1] == story
 
 
 # The queue in front of it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotloop.errors import ModelError
 from hotloop.limit import Limit
@@ -13,13 +13,13 @@ from hotloop.models.exchange import Exchange
 from hotloop.models.policy.patience import Patience
 from hotloop.models.policy.race import Claim, Race
 from hotloop.models.reply import Reply
-from hotloop.models.request import RequestTemplate
-from hotloop.models.service import Service
-from hotloop.models.transport import Transport
 from hotloop.models.wire.chatstream import ChatStream
 from hotloop.models.wire.confidence import ScoredStream
 from hotloop.trace.ledger import AttemptFacts, Usage, Why
 from hotloop.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from hotloop.models.client import Client
 
 _BYTES_A_TOKEN = 4
 _UNKNOWN = Usage()
@@ -34,6 +34,7 @@ class Attempt:
         "_body",
         "_max_tokens",
         "_parser",
+        "_policy",
         "_race",
         "_service",
         "_streamed",
@@ -42,25 +43,16 @@ class Attempt:
         "exchange",
     )
 
-    def __init__(
-        self,
-        transport: Transport,
-        service: Service,
-        ask: Ask,
-        body: bytes,
-        *,
-        why: Why,
-        max_tokens: int | None,
-        request: RequestTemplate,
-    ) -> None:
-        self._transport = transport
-        self._service = service
+    def __init__(self, client: Client, ask: Ask, body: bytes, *, why: Why, max_tokens: int | None) -> None:
+        self._transport = client.transport
+        self._service = client.service
+        self._policy = client.policy
+        self._streamed = client.request.stream
+        self._parser = ScoredStream if client.request.scored else ChatStream
         self._ask = ask
         self._body = body
         self._why = why
         self._max_tokens = max_tokens
-        self._streamed = request.stream
-        self._parser = ScoredStream if request.scored else ChatStream
         self._race: Race[Reply] | None = None
         self.exchange = Exchange(ask, ask.ledger.mark("context"), self._parser(max_tokens))
 
@@ -70,7 +62,7 @@ class Attempt:
         self._require_closed()
         if not service.admission.try_enter(self._tokens, self.exchange.begun, background=self._ask.background):
             await self._wait_for_place()
-        if service.policy.hedge and (after := service.hedge_after(self._new_bytes, self.exchange.begun)) is not None:
+        if self._policy.hedge and (after := service.hedge_after(self._new_bytes, self.exchange.begun)) is not None:
             reply = await self._hedged(after)
         else:
             try:
@@ -105,7 +97,7 @@ class Attempt:
         ask, service = self._ask, self._service
         service.give_up()  # for as long as it waits: others may try whether a service is back
         left = ask.deadline.remaining_ns(self.exchange.begun)
-        seconds = service.policy.total if left is None else min(left / NS_PER_S, service.policy.total)
+        seconds = self._policy.total if left is None else min(left / NS_PER_S, self._policy.total)
         try:
             await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=ask.ledger.clock)
         except BaseException as error:
@@ -140,10 +132,10 @@ class Attempt:
 
     async def _send(self, exchange: Exchange, number: int = 0) -> Reply:
         """The reply to the first request or to its hedge, by their `number`."""
-        service, clock = self._service, self._ask.ledger.clock
+        service, policy, clock = self._service, self._policy, self._ask.ledger.clock
         why: Why = "hedge" if number else self._why
         left = self._ask.deadline.remaining_ns(exchange.begun)
-        patience = Patience(exchange, service.policy, streamed=self._streamed, stall=service.stall(), left=left)
+        patience = Patience(exchange, policy, streamed=self._streamed, stall=service.stall(policy), left=left)
         limit = Limit(patience.first(), asyncio.get_running_loop(), patience.look)
         try:
             try:

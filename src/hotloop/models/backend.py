@@ -63,7 +63,7 @@ class Backend:
             prefix_cache=self._prefix_cache,
             scored=self._scored,
         )
-        return Client(self.transport, request, self.service, tool_names=names)
+        return Client(self.transport, request, self.service, model.policy, tool_names=names)
 
 
 class Backends:

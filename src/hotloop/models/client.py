@@ -18,6 +18,7 @@ from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, 
 from hotloop.models.ask import Ask
 from hotloop.models.attempt import Attempt
 from hotloop.models.dialects import Dialect
+from hotloop.models.policy.policy import Policy
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
 from hotloop.models.service import Service
@@ -38,12 +39,14 @@ class Client:
         transport: Transport,
         request: RequestTemplate,
         service: Service,
+        policy: Policy,
         *,
         tool_names: frozenset[str] = frozenset(),
     ) -> None:
         self.transport = transport
         self.request = request
         self.service = service
+        self.policy = policy
         self.tool_names = tool_names
 
     @property
@@ -106,15 +109,7 @@ class _Thought:
             max_tokens=self._max_tokens,
             session=ask.session,
         )
-        return Attempt(
-            client.transport,
-            client.service,
-            ask,
-            body,
-            why=self._why,
-            max_tokens=self._max_tokens,
-            request=client.request,
-        )
+        return Attempt(client, ask, body, why=self._why, max_tokens=self._max_tokens)
 
     def _salvaged(self, failed: ModelError, attempt: Attempt) -> Reply | None:
         if not isinstance(failed, ToolUseFailed):
@@ -154,7 +149,7 @@ class _Thought:
         Nobody waits longer for a try than for a reply, nor past the deadline, nor for a service that is left alone, nor
         for one that wants time while somebody else can be asked.
         """
-        policy = self._client.service.policy
+        policy = self._client.policy
         if not failed.retryable or isinstance(failed, CircuitOpen | ServiceBusy) or self._attempts > policy.retries:
             raise failed
         backoff: float = min(policy.backoff_limit, policy.backoff * 2 ** (self._attempts - 1))

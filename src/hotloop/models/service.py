@@ -27,12 +27,14 @@ from hotloop.models.policy.admission import Admission
 from hotloop.models.policy.breaker import CircuitBreaker
 from hotloop.models.policy.latencies import Latencies
 from hotloop.models.policy.payoff import Payoff
+from hotloop.models.policy.policy import Policy
 from hotloop.models.prefix.watch import PrefixWatch
 from hotloop.models.transport import Transport
 from hotloop.units import NS_PER_S, ns, show_span
 
 _PATIENT = 4  # times the usual wait for a first token
 _AT_FIRST = 2 * NS_PER_S
+_LONGEST_HOLD = 60.0  # seconds; then one request tries whether it is still so
 _ITS_FAULT = (ConnectError, TransportError, ReplyTimeout, MalformedReply, Overloaded)
 
 
@@ -42,13 +44,13 @@ class Service:
     def __init__(self, model: Model) -> None:
         self.name = model.where
         self.model = model.name
-        self.policy = model.policy
         self.caches = model.spoken.caches
         self.admission = Admission(model.policy)
         self.latencies = Latencies(model.policy.hedge_share)
         self.watch = PrefixWatch(model.spoken, self.name)
         self.payoff = Payoff()
         self._breaker = None if model.policy.breaker is None else CircuitBreaker(model.policy.breaker)
+        self._hedges = False  # nobody who asks it sends second requests
         self._tolerable = _AT_FIRST  # a wait for a first token that does not show that something is wrong
         self._endpoint = model.endpoint  # alive as long as its id is known by
 
@@ -65,13 +67,14 @@ class Service:
         if self._breaker is not None:
             self._breaker.release()
 
-    def stall(self) -> float | None:
+    def stall(self, policy: Policy) -> float | None:
         """The longest silence within a reply that is not taken for its end, in seconds."""
-        stall = self.policy.stall
+        stall = policy.stall
         return self.latencies.stall if isinstance(stall, str) else stall
 
     def hedge_after(self, size: int, now: int) -> int | None:
         """When to send a second request, counted from the first; None: not at all."""
+        self._hedges = True
         self.latencies.asked()
         return None if self._is_unwell(now) else self.latencies.hedge_after(size)
 
@@ -98,7 +101,7 @@ class Service:
         self.admission.learn(exchange.headers, first, exchange.begun)
         if ttft is not None:
             self.latencies.silent(exchange.gap)
-            if self.policy.hedge:
+            if self._hedges:
                 self.latencies.first_token(ttft, size)
             self._tolerable += (_PATIENT * ttft - self._tolerable) >> 3  # a moving average
         if self._breaker is not None:
@@ -112,10 +115,10 @@ class Service:
         """A request came to nothing; `size` as above, `hurried` tells that its run had no more time."""
         if exchange.headers:
             self.admission.learn(exchange.headers, exchange.first or now, exchange.begun)
-        if self.policy.hedge and isinstance(error, ReplyTimeout) and not exchange.first:
+        if self._hedges and isinstance(error, ReplyTimeout) and not exchange.first:
             self.latencies.first_token(now - exchange.begun, size)
         if isinstance(error, ServiceError) and error.retry_after:
-            self.admission.hold(now + ns(min(error.retry_after, self.policy.total)))
+            self.admission.hold(now + ns(min(error.retry_after, _LONGEST_HOLD)))
         hurried = hurried and (exchange.first > 0 or now - exchange.begun < self._tolerable)
         if hurried or isinstance(error, RateLimited):
             self.give_up()
@@ -130,13 +133,16 @@ _knowing = threading.Lock()
 
 
 def service_of(model: Model) -> Service:
-    """The service behind a model: one for all agents that mean the same endpoint, model, key, headers and policy.
+    """The service behind a model: one for all agents that mean the same endpoint, model, key and headers.
+
+    They may wait longer or try more often than each other, but those that bound it otherwise (`breaker`,
+    `max_concurrent`, `max_queued`, `hedge_share`) do not share it.
 
     It is remembered from one agent to the next: who makes one for each request learns as well. Raises ConfigError for
     an endpoint that is no URL.
     """
     secrets = hashlib.sha256(repr((model.key, sorted((model.headers or {}).items()))).encode()).digest()
-    key = (_place(model.endpoint), model.name, model.spoken.name, secrets, model.policy)
+    key = (_place(model.endpoint), model.name, model.spoken.name, secrets, *_shared(model.policy))
     known: MutableMapping[tuple[Any, ...], Service] = _known if isinstance(model.endpoint, str) else _in_process
     with _knowing:
         service = known.get(key) or Service(model)
@@ -146,6 +152,10 @@ def service_of(model: Model) -> Service:
             while len(_known) > _MOST:
                 _known.popitem(last=False)
     return service
+
+
+def _shared(policy: Policy) -> tuple[Any, ...]:
+    return policy.breaker, policy.max_concurrent, policy.max_queued, policy.hedge_share
 
 
 def _place(endpoint: str | Transport) -> str | int:

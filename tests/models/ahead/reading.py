@@ -77,7 +77,7 @@ def is_prefill(body: bytes) -> bool:
 
 def client_of(transport: Any, dialect: str = "vllm", name: str = "m", **policy: Any) -> Client:
     model = Model(name=name, endpoint=transport, dialect=dialect, policy=Policy(**policy))
-    return Client(transport, RequestTemplate(name, DIALECTS[dialect], [b'{"name":"f"}']), Service(model))
+    return Client(transport, RequestTemplate(name, DIALECTS[dialect], [b'{"name":"f"}']), Service(model), model.policy)
 
 
 class Works(NamedTuple):

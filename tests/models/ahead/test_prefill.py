@@ -26,7 +26,7 @@ def test_the_body_is_the_prompt_with_one_token_to_write(dialect):
     assert body.startswith(template.front + MESSAGES)
     request = json.loads(body)
     assert request[DIALECTS[dialect].max_tokens] == 1
-    assert request.get("n_predict") == (0 if dialect == "llamacpp" else None)
+    assert request.get("n_predict") == (0 if dialect in ("llamacpp", "local") else None)
 
 
 def test_what_is_read_is_told():

@@ -102,7 +102,7 @@ def test_any_text_is_an_endpoint_or_a_config_error(url):
         ("https://api.groq.com.evil.example/v1", "generic"),
         ("https://evil.example/api.groq.com", "generic"),
         ("unix:/run/m.sock", "generic"),
-        ("local", "llamacpp"),
+        ("local", "local"),
     ],
 )
 def test_the_dialect_that_a_url_tells(url, name):

@@ -150,10 +150,10 @@ def test_who_cannot_be_in_time_because_of_a_rate_limit_is_told_at_once() -> None
     entered, outcomes = run_virtual(main())
     assert entered == {"b": 1.0}
     assert outcomes[0] == (
-        "The service cannot be asked in time: its rate limit (requests) is used up for another 1,000 ms, and only "
+        "The service cannot be asked in time: its rate limit (requests) is used up for another 1 s, and only "
         "500 ms are left."
     )
-    assert "for another 2,000 ms" in outcomes[2]  # b is ahead
+    assert "for another 2 s" in outcomes[2]  # b is ahead
 
 
 def test_rate_limits_let_requests_go_one_by_one() -> None:

@@ -47,7 +47,7 @@ def test_slow_first_tokens_open_it_too() -> None:
     assert breaker.wait(0) == 0
     report(breaker, ".", ttft=ns(2.1))
     assert breaker.wait(0) > 0
-    assert breaker.describe(0) == "3 of the last 4 requests took more than 2,000 ms to their first token"
+    assert breaker.describe(0) == "3 of the last 4 requests took more than 2 s to their first token"
 
 
 def test_rests_then_lets_probes_through_and_is_back_when_all_succeed() -> None:

@@ -61,8 +61,9 @@ def client(
 ) -> Client:
     """Of a service whose requests meet these faults, and that nobody else asks."""
     transport = FaultyTransport(model or ScriptedModel(lambda request: raw(*PIECES), ttft=ttft, tpot=0.01), faults)
-    service = Service(Model(name="m", endpoint=transport, policy=Policy(**{"jitter": 0.0, **policy})))
-    return Client(transport, RequestTemplate("m", DIALECTS["generic"]), service)
+    how = Policy(**{"jitter": 0.0, **policy})
+    service = Service(Model(name="m", endpoint=transport, policy=how))
+    return Client(transport, RequestTemplate("m", DIALECTS["generic"]), service, how)
 
 
 async def think(thinker: Thinker, seconds: float | None = None, background: bool = False) -> Met:

@@ -98,7 +98,7 @@ async def _send(client: Client, body: bytes, ledger: Ledger, begun: int) -> Pref
 
 
 async def _exchange(client: Client, body: bytes, exchange: Exchange) -> None:
-    seconds = client.service.policy.total
+    seconds = client.policy.total
     try:
         with Limit(seconds, asyncio.get_running_loop()):
             await client.transport.send(body, exchange)

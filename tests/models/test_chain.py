@@ -264,9 +264,20 @@ def test_a_correction_works_through_a_chain() -> None:
 
 
 def test_nobody_is_asked_when_the_time_is_over() -> None:
-    found = ran([silent()], [says("Hi")], budget=Budget(total=1.0, answer_reserve=0.1))
+    found = ran([silent()], [says("Hi")], first_token=5.0, budget=Budget(total=1.0, answer_reserve=0.1))
     assert isinstance(found.outcome, ReplyTimeout)
     assert (found.ms, found.story) == (1000, "first failed")
+
+
+def test_a_service_that_says_nothing_leaves_half_of_the_time_to_the_next() -> None:
+    found = ran([silent()], [says("Hi")], budget=Budget(total=1.0, answer_reserve=0.1))
+    assert found.outcome.output == "Hi"
+    assert found.attempts[0] == "first a 0-500 failed: The service sent nothing within 0.5 s."
+
+
+def test_nobody_waits_for_one_that_wants_time_while_another_can_be_asked() -> None:
+    found = ran([refuses(429, retry_after="2")], [says("Hi")])
+    assert [attempt.split(":")[0] for attempt in found.attempts] == ["first a 0-0 failed", "fallback b 0-110 ok"]
 
 
 def test_the_next_has_what_time_is_left() -> None:

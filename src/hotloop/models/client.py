@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from hotloop.errors import CircuitOpen, ModelError, ServiceBusy, ServiceError, ToolUseFailed, TruncatedReply
+from hotloop.errors import (
+    CircuitOpen,
+    ModelError,
+    ReplyTimeout,
+    ServiceBusy,
+    ServiceError,
+    ToolUseFailed,
+    TruncatedReply,
+)
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
 from hotloop.models.ask import Ask
 from hotloop.models.attempt import Attempt
@@ -28,6 +36,7 @@ from hotloop.models.wire.salvage import salvage
 from hotloop.trace.ledger import Ledger, Why
 from hotloop.units import NS_PER_S
 
+_NOT_AGAIN = (CircuitOpen, ServiceBusy)
 _MORE_TOKENS = 4096  # the cap of a second try where the first had none of ours
 
 
@@ -147,10 +156,11 @@ class _Thought:
         """Seconds to wait before the next attempt; raises the error if there is to be none.
 
         Nobody waits longer for a try than for a reply, nor past the deadline, nor for a service that is left alone, nor
-        for one that wants time while somebody else can be asked.
+        for one that wants time or takes too long while somebody else can be asked.
         """
         policy = self._client.policy
-        if not failed.retryable or isinstance(failed, CircuitOpen | ServiceBusy) or self._attempts > policy.retries:
+        elsewhere = _NOT_AGAIN if not self._ask.others else (*_NOT_AGAIN, ReplyTimeout)
+        if not failed.retryable or isinstance(failed, elsewhere) or self._attempts > policy.retries:
             raise failed
         backoff: float = min(policy.backoff_limit, policy.backoff * 2 ** (self._attempts - 1))
         asked = failed.retry_after if isinstance(failed, ServiceError) and failed.retry_after else 0.0

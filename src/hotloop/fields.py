@@ -46,7 +46,7 @@ _PHRASES = {
     "Object missing required field": "missing key",
 }
 _NO_TEXT = "expected text, got half of a character; decode its bytes in their encoding"
-_TOLD = re.compile(r"(.*?)(?: - at (`key` in )?`\$\.?(.*)`)?", re.DOTALL)
+_TOLD = r"(?s)(.*?)(?: - at (`key` in )?`\$\.?(.*)`)?"  # what, whether of a key, where
 
 
 class _Checks(NamedTuple):
@@ -87,7 +87,7 @@ def in_plain_words(error: Exception, kind: Any = None) -> tuple[str, str]:
 
     With the type that the value should have been of, it is told which words would have done.
     """
-    found = _TOLD.fullmatch(str(error))
+    found = re.fullmatch(_TOLD, str(error))
     assert found is not None  # for everything in it may be missing
     what, key, place = found[1], found[2], found[3] or ""
     if what.startswith("Invalid enum value"):

@@ -9,13 +9,13 @@ import msgspec
 
 from hotloop.fields import marked
 
-_USER = re.compile(r"(?<=://)[^\s/@'\"]+@|[^\s/:@'\"]+:[^\s/:@'\"]*@")
-_QUERY = re.compile(r"(://[^\s?'\"]*\?)[^\s'\"]+")
+_USER = r"(?<=://)[^\s/@'\"]+@|[^\s/:@'\"]+:[^\s/:@'\"]*@"
+_QUERY = r"(://[^\s?'\"]*\?)[^\s'\"]+"
 
 
 def without_secrets(text: str) -> str:
     """The text without what may be secret in its URLs: users with their passwords, and queries."""
-    return _QUERY.sub(r"\1***", _USER.sub("***@", text))
+    return re.sub(_QUERY, r"\1***", re.sub(_USER, "***@", text))
 
 
 def masked(value: msgspec.Struct) -> str:

@@ -97,11 +97,15 @@ def test_the_example_and_its_tools_load(monkeypatch: pytest.MonkeyPatch) -> None
     assert [each.name for each in load_tools(spec.tools.use, spec.folder)] == ["query_order_status", "query_logistics"]
 
 
-def test_the_declaration_in_the_documentation_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_declarations_in_the_documentation_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "key")
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    spec = load(page.partition("```yaml\n")[2].partition("```")[0])
-    assert spec.budget == Budget(total=1.5, model=0.6, answer_reserve=0.3)
+    first, *more = [part.partition("```")[0] for part in page.split("```yaml\n")[1:]]
+    assert load(first).budget == Budget(total=1.5, model=0.6, answer_reserve=0.3)
+    service, models, kept = [load(text if "model:" in text else LEAST + text) for text in more]
+    assert service.inference and service.router is None and len(service.models) == 2
+    assert models.router and [each.model for each in models.models][2] == "smollm2"
+    assert kept.cache.answers and kept.output == "tickets:Ticket"
 
 
 def test_an_empty_section_means_its_defaults() -> None:

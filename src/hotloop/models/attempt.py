@@ -6,14 +6,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from hotloop.errors import ModelError
 from hotloop.limit import Limit
 from hotloop.models.ask import Ask
 from hotloop.models.exchange import Exchange
 from hotloop.models.policy.patience import Patience
-from hotloop.models.policy.policy import Policy
 from hotloop.models.policy.race import Claim, Race
 from hotloop.models.reply import Reply
 from hotloop.models.wire.chatstream import ChatStream
@@ -138,8 +135,13 @@ class Attempt:
         service, clock = self._service, self._ask.ledger.clock
         why: Why = "hedge" if number else self._why
         left = self._ask.deadline.remaining_ns(exchange.begun)
-        policy = self._policy if left is None else self._in_time_for_others(left)
-        patience = Patience(exchange, policy, streamed=self._streamed, stall=service.stall(policy), left=left)
+        patience = Patience(
+            exchange,
+            total=self._policy.total,
+            first_token=self._first_token(left) if self._streamed else None,
+            stall=service.stall(self._policy) if self._streamed else None,
+            left=left,
+        )
         limit = Limit(patience.first(), asyncio.get_running_loop(), patience.look)
         try:
             try:
@@ -165,11 +167,12 @@ class Attempt:
         self._note(exchange, why, "ok", usage=reply.usage)
         return reply
 
-    def _in_time_for_others(self, left: int) -> Policy:
-        """The policy, with half of the time that is left for a first token where somebody else can be asked."""
-        if self._policy.first_token is not None or not self._ask.others:
-            return self._policy
-        return msgspec.structs.replace(self._policy, first_token=left / 2 / NS_PER_S)
+    def _first_token(self, left: int | None) -> float | None:
+        """The seconds for a first token: half of what is left where somebody else can be asked, if nothing is said."""
+        set_limit = self._policy.first_token
+        if set_limit is not None or left is None or not self._ask.others:
+            return set_limit
+        return left / 2 / NS_PER_S
 
     def _lost(self, exchange: Exchange, why: Why) -> None:
         if why != "hedge":  # which has not waited long enough to tell anything

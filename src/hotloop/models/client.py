@@ -131,13 +131,16 @@ class _Thought:
     async def _before_another(self, failed: ModelError, attempt: Attempt) -> None:
         """Change the request or wait, whatever may help; raises the error if nothing will."""
         ask = self._ask
-        if self._change(failed, attempt):
+        left = ask.deadline.remaining_ns(ask.ledger.clock())
+        if left != 0 and self._change(failed, attempt):
             delay, self._why = 0.0, "correction"
         else:
-            delay, self._why = self._delay(failed, ask.deadline.remaining_ns(ask.ledger.clock())), "retry"
+            delay, self._why = self._delay(failed, left), "retry"
         ask.emit([*_reset(failed, attempt), Retrying(self._attempts + 1, delay, str(failed))])
-        await asyncio.sleep(delay)
-        ask.ledger.mark("queue", f"retry after {type(failed).__name__}")
+        try:
+            await asyncio.sleep(delay)
+        finally:
+            ask.ledger.mark("queue", f"retry after {type(failed).__name__}")
 
     def _change(self, failed: ModelError, attempt: Attempt) -> bool:
         """Change what is asked for, once for each kind of error that this may cure."""

@@ -65,14 +65,15 @@ class Connection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, receiver: Receiver, fresh: bool) -> None:
         self._receiver, self._fresh = receiver, fresh
-        self._ended = self._loop.create_future()
+        ended = self._ended = self._loop.create_future()
         self._unsent = True
         self.transport.write(request)
         self._sent()
         try:
-            await self._ended
+            await ended
         except asyncio.CancelledError:
-            self.abort()
+            if self._ended is ended:  # else the reply ended in the same moment, and another one may be under way
+                self.abort()
             raise
 
     def abort(self) -> None:

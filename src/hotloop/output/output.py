@@ -11,7 +11,7 @@ from hotloop.errors import ConfigError, ToolDefinitionError
 from hotloop.models.dialects import Dialect
 from hotloop.models.request import AnswerForm
 from hotloop.output.strict import strict
-from hotloop.tools.defining.define import _decode_foreign, make_tool
+from hotloop.tools.defining.define import decode_foreign, make_tool
 from hotloop.tools.defining.minimal import Schema, referred, rewrite
 from hotloop.tools.defining.schema import arguments_schema
 from hotloop.tools.defining.signature import Parameter
@@ -104,11 +104,11 @@ def _closed(part: Schema) -> Schema:
 
 def _decoder(kind: Any, wrapped: bool) -> Callable[[str | bytes], Any]:
     """From JSON text to the value. A wrapped one may also come bare, which can be no mistake."""
-    bare = msgspec.json.Decoder(kind, dec_hook=_decode_foreign).decode
+    bare = msgspec.json.Decoder(kind, dec_hook=decode_foreign).decode
     if not wrapped:
         return bare
     answer: Any = msgspec.defstruct("Answer", [(_VALUE, kind)], forbid_unknown_fields=True)
-    inside = msgspec.json.Decoder(answer, dec_hook=_decode_foreign).decode
+    inside = msgspec.json.Decoder(answer, dec_hook=decode_foreign).decode
 
     def decode(text: str | bytes) -> Any:
         try:

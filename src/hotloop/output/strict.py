@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hotloop.models.formats import FORMATS
 from hotloop.tools.defining.minimal import Schema, rewrite
 
 _UNKNOWN = frozenset(
@@ -13,7 +14,6 @@ _UNKNOWN = frozenset(
 _IMPOSSIBLE = frozenset(
     ["prefixItems", "patternProperties", "not", "if", "then", "else", "dependentRequired", "dependentSchemas"]
 )
-_FORMATS = frozenset(["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
 _SAYING = ("type", "anyOf", "enum", "const", "$ref")
 
 
@@ -38,7 +38,7 @@ def _strict(part: Schema) -> Schema:
     if "$ref" in part:  # which may have nothing beside it
         return {"$ref": part["$ref"]} | ({"$defs": part["$defs"]} if "$defs" in part else {})
     kept = {key: value for key, value in part.items() if key not in _UNKNOWN}
-    if kept.get("format") not in _FORMATS:
+    if kept.get("format") not in FORMATS:
         kept.pop("format", None)
     if "oneOf" in kept:
         kept["anyOf"] = kept.pop("oneOf")

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from hotloop.models.formats import FORMATS
 from hotloop.models.local.request import Function
 
 Schema = dict[str, Any]
@@ -31,7 +32,6 @@ _NUMBER = 10**12
 _SMALLEST_STEP = 0.000001
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SINGLES = ("items", "additionalProperties")
-_FORMATS = frozenset(["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
 _OTHER_KEYS = frozenset(["patternProperties", "propertyNames", "maxProperties"])
 _REFUSED: Schema = {"not": {}}  # by llguidance; it takes a least number of keys, but does not keep to it
 _JOINED = frozenset(["allOf", "anyOf", "oneOf", "$ref"])  # keys whose schemas are about the same value
@@ -142,7 +142,7 @@ def _with_bounded_parts(schema: Schema, said: Sequence[str], whole: bool) -> Sch
     whole_options = whole and len(schema.keys() - _NOTES) == 1
     made: Schema = {}
     for key, value in schema.items():
-        if key == "format" and value not in _FORMATS:  # which says nothing, unless somebody knows it
+        if key == "format" and value not in FORMATS:  # which says nothing, unless somebody knows it
             continue
         if key in _MAPS:
             value = {name: _bounded(each, said) for name, each in value.items()}

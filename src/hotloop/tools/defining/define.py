@@ -127,7 +127,7 @@ def _definition(name: str, description: str, parameters: dict[str, Any]) -> byte
 def _decoder(parameters: list[Parameter]) -> Callable[[str | bytes], dict[str, Any]]:
     fields = [_struct_field(parameter) for parameter in parameters]
     arguments = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
-    decode = msgspec.json.Decoder(arguments, dec_hook=_decode_foreign).decode
+    decode = msgspec.json.Decoder(arguments, dec_hook=decode_foreign).decode
     asdict = msgspec.structs.asdict
     return lambda text: asdict(decode(text))
 
@@ -140,7 +140,7 @@ def _struct_field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any
     return parameter.name, parameter.type, msgspec.field(default_factory=lambda: default)
 
 
-def _decode_foreign(cls: type, value: Any) -> Any:
+def decode_foreign(cls: type, value: Any) -> Any:
     """A pydantic model from decoded JSON; by way of text, because its rules for JSON differ from those for Python."""
     try:
         return cls.model_validate_json(msgspec.json.encode(value))  # type: ignore[attr-defined]

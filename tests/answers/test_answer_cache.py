@@ -7,8 +7,7 @@ from hotloop.answers.cache import AnswerCache
 from hotloop.answers.fitness import maker_of
 from hotloop.errors import ConfigError
 from hotloop.lab.virtual import run_virtual
-from hotloop.models.routing.routed import RouteFacts, Tried
-from hotloop.trace.ledger import CallFacts, Ledger, TurnFacts
+from hotloop.trace.ledger import AttemptFacts, CallFacts, Ledger, TurnFacts
 from hotloop.units import clock
 
 SECOND = 1_000_000_000
@@ -118,9 +117,8 @@ def _called(name, outcome):
     return lambda ledger: ledger.turns.append(TurnFacts(0, calls=[CallFacts("c1", name, outcome)]))
 
 
-def _hurried(ledger):
-    tried = [Tried("fast", "kept", "it is empty", 1.0, None)]
-    ledger.facts["routes"] = [RouteFacts(0, "fast", "default", tried)]
+def _doubted(ledger):
+    ledger.attempts.append(AttemptFacts(0, "service", "fast", "first", 0, 1, "ok", reason="42% sure"))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +131,7 @@ def _hurried(ledger):
         ({"edit": _called("look", "error"), "harmless": {"look"}}, "look ended with error"),
         ({"edit": _called("look", "fallback"), "harmless": {"look"}}, "look ended with fallback"),
         ({"edit": lambda ledger: ledger.facts.update(stopped="no turns left")}, "the run was cut short"),
-        ({"edit": _hurried}, "there was no time for a better one"),
+        ({"edit": _doubted}, "it was not good enough: 42% sure"),
         ({"user": ""}, "the run names no user whose it is"),
     ],
 )

@@ -85,7 +85,7 @@ def test_all_in_their_order_and_the_last_as_it_is() -> None:
     assert found.attempts == [
         "first a 0-100 rejected: the answer is empty",
         "fallback b 100-100 failed: The service answered 503: busy.",
-        "fallback c 100-200 ok",
+        "fallback c 100-200 ok: the answer is empty",
     ]
     assert (found.outcome.output, found.kinds) == ("", ["ReplyFinished", "RunFinished"])
 
@@ -145,7 +145,16 @@ def test_predicates_are_asked_in_order_and_the_first_reason_counts() -> None:
         return "no"
 
     found = ran([says("Hi")], [says("Hi")], reject=[first, second, first])
-    assert (asked, found.attempts[0]) == (["first", "second"], "first a 0-110 rejected: no")
+    assert asked == ["first", "second"] * 2
+    assert found.attempts == ["first a 0-110 rejected: no", "fallback b 110-220 ok: no"]
+
+
+def test_what_was_rejected_stays_so_when_the_last_one_fails() -> None:
+    """Whoever gives predicates has said that such a reply does not do."""
+    cut = breaks(TransportError("cut"), 115, says("a b c"))
+    found = ran([says("Hi there")], [cut], reject=[lambda reply: "no" if reply.text else ""])
+    assert (str(found.outcome), found.story) == ("cut", "first rejected, fallback failed")
+    assert found.outcome.__notes__ == ["Asked before: a at Wire: no"]
 
 
 def test_no_predicate_rejects_the_only_model() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hotloop.errors import ModelError
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
-from hotloop.models.rejection import Judged, Predicate
+from hotloop.models.rejection import Judged, Predicate, first_fault, note_doubt
 from hotloop.models.reply import Reply
 from hotloop.trace.ledger import Ledger, Why
 
@@ -16,7 +16,11 @@ _log = logging.getLogger("hotloop.models")
 
 
 class Chain:
-    """`thinkers` in order. `reject` are predicates that say why a reply does not do, "" if it does."""
+    """`thinkers` in order. `reject` are predicates that say why a reply does not do, "" if it does.
+
+    What was rejected stays so: if all that are asked afterwards fail, the last error is raised. Only the last one's
+    reply is taken whatever it is, for a reply that is there is better than an error that would have to be made up.
+    """
 
     def __init__(self, thinkers: Sequence[Thinker], reject: Sequence[Predicate] = ()) -> None:
         *self._others, self._last = thinkers
@@ -28,7 +32,7 @@ class Chain:
         return (self._others or [self._last])[0].dialect
 
     async def think(self, ask: Ask, why: Why = "first") -> Reply:
-        """See `Thinker`. The last one's reply is taken as it is."""
+        """See `Thinker`. What is wrong with the last one's reply is noted in its attempt."""
         before: list[str] = []
         for thinker in self._others:
             judged = Judged(ask)
@@ -40,7 +44,7 @@ class Chain:
                 reason = str(error)
                 judged.withdraw(reason)
             else:
-                reason = next((wrong for each in self._reject if (wrong := each(reply))), "")
+                reason = first_fault(self._reject, reply)
                 if not reason:
                     judged.accept()
                     return reply
@@ -49,10 +53,13 @@ class Chain:
             before.append(f"{_asked(ask.ledger)}: {reason}")
             _log.warning("Instead of %s the next model is asked. %s", _asked(ask.ledger), reason)
         try:
-            return await self._last.think(ask, why)
+            reply = await self._last.think(ask, why)
         except ModelError as error:
             error.add_note("Asked before: " + "; ".join(before))
             raise
+        if reason := first_fault(self._reject, reply):
+            note_doubt(ask.ledger, reason)
+        return reply
 
 
 def _asked(ledger: Ledger) -> str:

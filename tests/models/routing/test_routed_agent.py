@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from hotloop import Agent, ApprovalRequired, Cascade, Model, Router, Rule, tool
-from hotloop.events import ReplyFinished, Reset, RunFinished, TextDelta
+from hotloop import Agent, AnswerCache, ApprovalRequired, Cascade, Model, Router, Rule, tool
+from hotloop.events import OutputPartial, ReplyFinished, Reset, Retrying, RunFinished, TextDelta
 from hotloop.lab.evaluation import Case, candidates, evaluate, score
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 
@@ -26,7 +26,7 @@ def routed(fast, strong, **options):
     """An agent over these two sets of replies, and the two models."""
     models = [ScriptedModel(fast, ttft=0.02), ScriptedModel(strong, ttft=0.2)]
     cascade = options.pop("cascade", Cascade())
-    agent_options = {name: options.pop(name) for name in ("output", "tools") if name in options}
+    agent_options = {name: options.pop(name) for name in ("output", "tools", "answers") if name in options}
     named = {
         name: Model(name=name, endpoint=model, dialect="vllm", price_in=price, price_out=price)
         for name, model, price in zip(("fast", "strong"), models, (1.0, 10.0), strict=True)
@@ -140,3 +140,60 @@ def test_a_run_that_was_paused_stays_with_its_model(tmp_path):
     result = run_virtual(main())
     assert result.output == "Paid."
     assert [facts.route for facts in result.trace.facts["routes"]] == ["strong", "strong"]
+
+
+DOUBTFUL = [scored("quick", -3.0), "never"]
+BROKEN = raw(b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n', cut=True)
+
+
+@pytest.mark.parametrize("strong", [raw(b"{}", status=500), BROKEN, say("")], ids=["refuses", "breaks", "empty"])
+def test_a_doubtful_reply_is_better_than_none(strong):
+    agent, _ = routed(
+        DOUBTFUL, [strong] * 3, cascade=Cascade(confidence=0.5), answers=AnswerCache(ttl=60, scope="global")
+    )
+
+    async def main():
+        return [event async for event in agent.stream("q")]
+
+    events = run_virtual(main())
+    shown = events[max(place for place, event in enumerate(events) if isinstance(event, Reset | Retrying)) + 1 :]
+    assert [type(event) for event in shown] == [TextDelta, ReplyFinished, RunFinished]
+    result = shown[-1].result
+    assert (shown[0].text, result.output) == ("quick", "quick")
+    assert result.trace.facts["routes"][0].tried[0].outcome == "kept"
+    assert result.trace.facts["answer_not_kept"].startswith("it was not good enough: the model was ")
+    assert len(result.trace.turns) == 1
+
+
+def test_calls_of_a_doubtful_reply_are_run_once_when_there_is_none_better():
+    ran = []
+
+    @tool(read_only=True)
+    def look(key: str) -> str:
+        """Look something up."""
+        ran.append(key)
+        return "found"
+
+    answers = iter([call("look", key="x"), "It is found."])
+    wary = Cascade(reject=[lambda reply: "a call" if reply.calls else ""])
+    agent, _ = routed(lambda request: next(answers), [raw(b"{}", status=500)] * 9, cascade=wary, tools=[look])
+    result = run_virtual(agent.run("q"))
+    assert result.output == "It is found."
+    assert ran.count("x") - result.trace.turns[0].discarded == 1
+
+
+def test_a_doubtful_typed_answer_is_told_again_with_its_values():
+    agent, _ = routed(
+        [scored('{"id": 7, "status": "sent"}', -3.0)],
+        [raw(b"{}", status=500)] * 9,
+        cascade=Cascade(confidence=0.5),
+        output=Order,
+    )
+
+    async def main():
+        return [event async for event in agent.stream("q")]
+
+    *told, last = run_virtual(main())
+    assert last.result.output == Order(7, "sent")
+    after = told[max(place for place, event in enumerate(told) if isinstance(event, Reset | Retrying)) + 1 :]
+    assert [type(event) for event in after] == [TextDelta, OutputPartial, ReplyFinished]

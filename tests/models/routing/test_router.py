@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 from thinkers import FakeThinker, ask_of, reply_of, router_of
 
@@ -37,7 +39,10 @@ def tried(ledger):
     [
         ({"default": "c"}, "no model 'c'; there are a, b"),
         ({"rules": [Rule("aa", pattern="x")]}, "no model 'aa'"),
-        ({"classifier": RouteClassifier(routes=("a", "z"), bias=(0, 0), weights={})}, "no model 'z'"),
+        (
+            {"classifier": RouteClassifier(routes=("a", "z"), bias=(0, 0), weights={})},
+            "learned a route 'z', which is none of its models: a, b",
+        ),
         ({"per": "day"}, "not per 'day'"),
     ],
 )
@@ -94,7 +99,7 @@ def _bad_call(reply):
     [
         ("", Cascade(), {}, "the answer is empty"),
         ("I cannot do that.", Cascade(), {}, "it refused to use its tools"),
-        ("Answer: 3", Cascade(reject=[lambda reply: "no unit" * ("km" not in reply.text)]), {}, "no unit"),
+        ("Answer: 3", Cascade(reject=[lambda reply: "no unit" * ("3" in reply.text)]), {}, "no unit"),
         (reply_of("", calls=[Call("pay", "{}")]), Cascade(), {"check": _bad_call}, "amount is missing"),
         (
             reply_of("maybe", confidence=0.42),
@@ -136,6 +141,56 @@ def test_a_failure_escalates_and_the_last_one_is_raised():
         think(router, {"fast": FakeThinker(busy), "strong": FakeThinker(ReplyTimeout("too late"))})
 
 
+CALL = reply_of("", calls=[Call("pay", "{}")])
+
+
+@pytest.mark.parametrize(
+    ("fast", "cascade", "options", "reason"),
+    [
+        (reply_of("maybe", confidence=0.4), Cascade(confidence=0.6), {}, "the model was 40% sure, less than 60%"),
+        (reply_of("3"), Cascade(reject=[lambda reply: "no unit" * ("km" not in reply.text)]), {}, "no unit"),
+        (reply_of("I cannot do that."), Cascade(), {}, "it refused to use its tools"),
+        (CALL, Cascade(), {"check": _bad_call}, "amount is missing"),
+    ],
+)
+@pytest.mark.parametrize("strong", [[Overloaded("busy")], [""]], ids=["fails", "says nothing"])
+def test_a_reply_is_not_lost_when_the_stronger_ones_have_none(fast, cascade, options, reason, strong):
+    thinkers = {"fast": FakeThinker(fast), "strong": FakeThinker(*strong)}
+    (reply,), ledger, told = think(router_of("fast", "strong", cascade=cascade), thinkers, **options)
+    assert reply == fast
+    assert [event for event in told if isinstance(event, ReplyFinished)] == [ReplyFinished("stop", len(fast.calls))]
+    last_reset = max(place for place, event in enumerate(told) if isinstance(event, Reset))
+    assert told[last_reset + 1 :] == [TextDelta(fast.text), ReplyFinished("stop", len(fast.calls))]
+    assert tried(ledger)[0] == ("fast", "kept", reason)
+    assert (ledger.attempts[0].outcome, ledger.attempts[0].reason) == ("ok", reason)
+    assert [facts.usage for facts in ledger.turns] == [fast.usage]
+    assert ledger.facts["routes"][0].answered.route == "fast"
+
+
+def test_the_run_stays_with_the_model_whose_reply_was_taken_after_all():
+    thinkers = {"fast": FakeThinker(reply_of("maybe", confidence=0.4)), "strong": FakeThinker(Overloaded("busy"))}
+    _, ledger, _ = think(router_of("fast", "strong", cascade=Cascade(confidence=0.6)), thinkers, turns=2)
+    assert [facts.route for facts in ledger.facts["routes"]] == ["fast", "fast"]
+
+
+@pytest.mark.parametrize(("replies", "taken"), [(("s", "m"), "m"), (("s", ""), "s"), (("s", Overloaded("busy")), "s")])
+def test_of_several_replies_the_newest_that_can_be_used_is_taken(replies, taken):
+    doubt = Cascade(reject=[lambda reply: "no" if reply.text != "yes" else ""])
+    thinkers = {name: FakeThinker(each) for name, each in zip("sm", replies, strict=True)}
+    router = router_of("s", "m", "l", cascade=doubt)
+    (reply,), _, _ = think(router, thinkers | {"l": FakeThinker(ReplyTimeout("late"))})
+    assert reply.text == taken
+
+
+def test_what_is_wrong_with_the_last_reply_is_said():
+    cascade = Cascade(reject=[lambda reply: "no unit" * ("km" not in reply.text)])
+    _, ledger, _ = think(
+        router_of("fast", "strong", cascade=cascade), {"fast": FakeThinker("3"), "strong": FakeThinker("4")}
+    )
+    assert tried(ledger)[-1] == ("strong", "ok", "no unit")
+    assert [(each.outcome, each.reason) for each in ledger.attempts] == [("rejected", "no unit"), ("ok", "no unit")]
+
+
 def test_without_a_cascade_nothing_escalates():
     (reply,), _, _ = think(router_of("fast", "strong"), {"fast": FakeThinker(""), "strong": FakeThinker("yes")})
     assert reply.text == ""
@@ -175,6 +230,40 @@ def test_it_escalates_only_while_the_stronger_one_has_time(left, answer):
     assert reply.text == answer
     assert tried(ledger)[0] == ("fast", "rejected" if answer else "kept", "the answer is empty")
     assert told[-1] == DONE
+
+
+def test_agents_with_the_same_models_share_what_is_known_of_their_times():
+    one = router_of("fast", "strong", cascade=Cascade())
+    other = Router(models=one.models, default="fast", cascade=Cascade())
+    thinkers = {"fast": FakeThinker("", seconds=0.2), "strong": FakeThinker("yes", seconds=1.0)}
+
+    async def main():
+        first, _ = ask_of()
+        await one.compiled(thinkers).think(first)
+        hurried, _ = ask_of(left=1.1)
+        return await other.compiled(thinkers).think(hurried), len(thinkers["strong"].whys)
+
+    assert run_virtual(main())[1] == 1
+
+
+def test_a_model_that_is_cut_by_the_deadline_is_not_asked_in_vain_for_ever():
+    """The time that is left differs a little from run to run; after five minutes it is tried once more."""
+    fast, strong = FakeThinker("maybe", seconds=0.1), FakeThinker(ReplyTimeout("the run's time is over"), seconds=0.9)
+    router = router_of("fast", "strong", cascade=Cascade(reject=[lambda reply: "doubt"]))
+    thinkers = {"fast": fast, "strong": strong}
+
+    async def main():
+        asked = []
+        for spare in (0.0, 0.02, 0.05, 0.1):
+            ask, _ = ask_of(left=1.0 + spare)
+            strong.seconds = 0.9 + spare
+            await router.compiled(thinkers).think(ask)
+            asked.append(len(strong.whys))
+        await asyncio.sleep(300)
+        await router.compiled(thinkers).think(ask_of(left=1.0)[0])
+        return asked, len(strong.whys)
+
+    assert run_virtual(main()) == ([1, 1, 1, 1], 2)
 
 
 def test_a_failure_without_time_for_another_is_raised():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 from hotloop.budget import Budget, Deadline
@@ -15,6 +16,8 @@ from hotloop.models.routing.router import Router
 from hotloop.trace.ledger import AttemptFacts, Ledger, TurnFacts, Usage
 from hotloop.units import clock
 
+_numbers = itertools.count()
+
 
 class FakeThinker:
     """Gives `replies` in turn, the last one for ever, each after `seconds`; exceptions are raised instead."""
@@ -23,13 +26,13 @@ class FakeThinker:
         self.dialect = DIALECTS["generic"]
         self.whys: list[str] = []
         self._replies = [reply_of(each) if isinstance(each, str) else each for each in replies]
-        self._seconds = seconds
+        self.seconds = seconds
 
     async def think(self, ask: Ask, why: Any = "first") -> Reply:
         self.whys.append(why)
         ledger, begun = ask.ledger, ask.ledger.clock()
         given = self._replies[min(len(self.whys), len(self._replies)) - 1]
-        await asyncio.sleep(self._seconds)
+        await asyncio.sleep(self.seconds)
         ledger.mark("decode")
         failed = isinstance(given, Exception)
         outcome = "failed" if failed else "ok"
@@ -47,8 +50,9 @@ def reply_of(text: str, *, tokens: int = 10, confidence: float | None = None, ca
 
 
 def router_of(*names: str, **options: Any) -> Router:
-    """A router over models with these names, the first of them its default."""
-    models = {name: Model(name=name, endpoint="http://127.0.0.1:9/v1") for name in names}
+    """A router over models with these names, which no other has, the first of them its default."""
+    place = f"http://127.0.0.1:9/{next(_numbers)}/v1"
+    models = {name: Model(name=name, endpoint=place) for name in names}
     return Router(models=models, **{"default": names[0]} | options)
 
 

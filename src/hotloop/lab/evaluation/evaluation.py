@@ -133,8 +133,8 @@ def _answered(trace: Trace, route: str) -> tuple[str, float | None]:
     replies = [each for each in trace.attempts if each.outcome == "ok" and each.why != "prefill"]
     if replies and any(each.why == "fallback" and each.turn == replies[-1].turn for each in trace.attempts):
         return replies[-1].model, None
-    tried = [each for facts in trace.facts.get("routes", ()) for each in facts.tried]
-    return (tried[-1].route, tried[-1].confidence) if tried else (route, None)
+    routes = trace.facts.get("routes")
+    return (routes[-1].answered.route, routes[-1].answered.confidence) if routes else (route, None)
 
 
 async def _run(agent: Agent, prompt: str) -> tuple[Result, list[Made]]:

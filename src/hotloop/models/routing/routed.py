@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from hotloop.errors import ModelError
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
-from hotloop.models.rejection import Judged
+from hotloop.models.rejection import Judged, empty_answer, first_fault, note_doubt
 from hotloop.models.reply import Reply
 from hotloop.models.routing.rules import Question
+from hotloop.models.routing.times import RouteTimes as RouteTimes  # models/backend.py takes it from here
+from hotloop.models.routing.times import times_of
 from hotloop.models.sizes import estimated_tokens
 from hotloop.trace.ledger import Why
-from hotloop.trace.stats import percentile
 from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
     from hotloop.models.routing.router import Cascade, Router
 
-_REMEMBERED = 64  # replies of a model, of which the time that it takes is known
-
 
 class Tried(msgspec.Struct, frozen=True):
     """One model that was asked.
 
-    `outcome` is "ok", "failed", "rejected", or "kept": not good enough, but there was no time for a stronger one.
-    `reason` says what was wrong, `ms` how long it took, `confidence` how sure the model was, if its service told.
+    `outcome` is "ok", "failed", "rejected", or "kept": not good enough, but there was none better, for lack of time or
+    because the stronger ones failed. `reason` says what was wrong, also with an "ok" reply of the strongest; `ms` is
+    how long it took, `confidence` how sure the model was, if its service told.
     """
 
     route: str
@@ -40,40 +40,27 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class RouteFacts(msgspec.Struct):
-    """One turn's route, as in the ledger's `facts["routes"]`: which `route` was chosen, why, and whom that asked.
-
-    The last one `tried` has answered, if it did not fail.
-    """
+    """One turn's route, as in the ledger's `facts["routes"]`: which `route` was chosen, why, and whom that asked."""
 
     turn: int
     route: str
     why: str
     tried: list[Tried] = []
 
-
-class RouteTimes:
-    """How long replies of each route took lately."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, deque[int]] = {}
-
-    def note(self, route: str, took: int) -> None:
-        """A reply of this route took so many nanoseconds."""
-        self._seen.setdefault(route, deque(maxlen=_REMEMBERED)).append(took)
-
-    def usual(self, route: str) -> int:
-        """The nanoseconds that half of its replies did not exceed; 0 if there was none yet."""
-        seen = self._seen.get(route)
-        return int(percentile(seen, 50)) if seen else 0
+    @property
+    def answered(self) -> Tried:
+        """The one whose reply was taken; if all have failed, the last of them."""
+        taken = [each for each in self.tried if each.outcome in ("ok", "kept")]
+        return (taken or self.tried)[-1]
 
 
 class RoutedThinker:
     """See `Thinker`. History is kept in the dialect of the default model."""
 
-    def __init__(self, router: Router, thinkers: Mapping[str, Thinker], times: RouteTimes) -> None:
+    def __init__(self, router: Router, thinkers: Mapping[str, Thinker]) -> None:
         self._router = router
         self._thinkers = thinkers
-        self._times = times
+        self._times = {name: times_of(model) for name, model in router.models.items()}
         self._names = list(router.models)
 
     @property
@@ -86,21 +73,16 @@ class RoutedThinker:
         route, reason = self._choice(ask)
         facts = RouteFacts(ask.ledger.turn, route, reason)
         ask.ledger.facts.setdefault("routes", []).append(facts)
-        cascade = self._router.cascade
-        above = [] if cascade is None else self._names[self._names.index(route) + 1 :]
-        for stronger in above:
-            reply = await self._judged(route, stronger, ask, why, facts)
-            if reply is not None:
-                return reply
-            route, why = stronger, "escalation"
-        return await self._asked(route, ask, why, facts)
+        if self._router.cascade is None:
+            return await self._asked(route, ask, why, facts)
+        return await self._climb(self._names[self._names.index(route) :], ask, why, facts)
 
     def _choice(self, ask: Ask) -> tuple[str, str]:
         """The route for this turn, and why."""
         router = self._router
         before: list[RouteFacts] = ask.ledger.facts.get("routes", [])
         if before and router.per == "request":
-            return before[-1].tried[-1].route, "the run is with it"
+            return before[-1].answered.route, "the run is with it"
         question = _question(ask) if router.rules else None
         for number, rule in enumerate(router.rules, 1):
             if question is not None and rule.fits(question):
@@ -116,29 +98,43 @@ class RoutedThinker:
             return default, f"default: the classifier is {sure:.0%} sure of {route}"
         return route, f"classifier, {sure:.0%} sure"
 
-    async def _judged(self, route: str, stronger: str, ask: Ask, why: Why, facts: RouteFacts) -> Reply | None:
-        """The model's reply; None if it failed or does not do, and there is time for the stronger one."""
-        judged = Judged(ask)
-        try:
-            reply = await self._asked(route, judged.ask, why, facts)
-        except ModelError as error:
-            if not self._time_for(stronger, ask):
-                raise
-            judged.withdraw(str(error))
-            return None
-        wrong = _fault(reply, ask, self._router.cascade)
-        if wrong and self._time_for(stronger, ask):
-            await judged.reject(wrong)
-            _revise(facts, "rejected", wrong)
-            return None
-        judged.accept()
-        if wrong:
-            _revise(facts, "kept", wrong)
-        return reply
+    async def _climb(self, routes: Sequence[str], ask: Ask, why: Why, facts: RouteFacts) -> Reply:
+        """The reply of the first route that does, as far up as there is time; if none does, the last that can be used.
 
-    def _time_for(self, route: str, ask: Ask) -> bool:
-        left = ask.deadline.remaining_ns(ask.ledger.clock())
-        return left is None or left > self._times.usual(route)
+        Raises the last error if there is none.
+        """
+        usable: _Usable | None = None
+        for route, stronger in zip_longest(routes, routes[1:]):
+            judged = Judged(ask, others=ask.others or stronger is not None)
+            try:
+                reply = await self._asked(route, judged.ask, why, facts)
+            except ModelError as error:
+                goes_on = self._time_for(stronger, ask)
+                if not goes_on and usable is None:
+                    raise
+                judged.withdraw(str(error))
+            else:
+                wrong, goes_on = _fault(reply, ask, self._router.cascade), self._time_for(stronger, ask)
+                if not wrong or not (goes_on or (usable and empty_answer(reply))):
+                    _take(judged, facts, "kept" if wrong and stronger else "ok", wrong)
+                    return reply
+                await judged.reject(wrong)
+                _revise(facts, -1, "rejected", wrong)
+                if not empty_answer(reply):
+                    usable = _Usable(judged, reply, len(facts.tried) - 1)
+            if not goes_on:
+                break
+            why = "escalation"
+        assert usable is not None
+        usable.judged.restore()
+        _revise(facts, usable.place, "kept", facts.tried[usable.place].reason)
+        return usable.reply
+
+    def _time_for(self, route: str | None, ask: Ask) -> bool:
+        """Whether there is such a route, and time for it."""
+        now = ask.ledger.clock()
+        left = ask.deadline.remaining_ns(now)
+        return route is not None and (left is None or left > self._times[route].usual(now))
 
     async def _asked(self, route: str, ask: Ask, why: Why, facts: RouteFacts) -> Reply:
         clock = ask.ledger.clock
@@ -146,20 +142,30 @@ class RoutedThinker:
         try:
             reply = await self._thinkers[route].think(ask, why)
         except ModelError as error:
-            facts.tried.append(Tried(route, "failed", str(error), ms(clock() - begun), None))
+            now = clock()
+            if ask.deadline.remaining_ns(now) == 0:
+                self._times[route].note_cut(now - begun, now)
+            facts.tried.append(Tried(route, "failed", str(error), ms(now - begun), None))
             raise
-        took = clock() - begun
-        self._times.note(route, took)
-        facts.tried.append(Tried(route, "ok", "", ms(took), reply.confidence))
+        now = clock()
+        self._times[route].note(now - begun, now)
+        facts.tried.append(Tried(route, "ok", "", ms(now - begun), reply.confidence))
         return reply
+
+
+class _Usable(NamedTuple):
+    """A reply that was not good enough, but is better than none, and its place among those tried."""
+
+    judged: Judged
+    reply: Reply
+    place: int
 
 
 def _fault(reply: Reply, ask: Ask, cascade: Cascade | None) -> str:
     """Why a reply does not do, "" if it does."""
     if cascade is None:
         return ""
-    checks = [ask.check, *cascade.reject] if ask.check else cascade.reject
-    if wrong := next((each for check in checks if (each := check(reply))), ""):
+    if wrong := first_fault([ask.check, *cascade.reject] if ask.check else cascade.reject, reply):
         return wrong
     sure, least = reply.confidence, cascade.confidence
     if sure is not None and least is not None and sure < least:
@@ -181,6 +187,14 @@ def _question(ask: Ask) -> Question:
     )
 
 
-def _revise(facts: RouteFacts, outcome: str, reason: str) -> None:
-    """Say of the last model that was tried what became of its reply."""
-    facts.tried[-1] = msgspec.structs.replace(facts.tried[-1], outcome=outcome, reason=reason)
+def _take(judged: Judged, facts: RouteFacts, outcome: str, wrong: str) -> None:
+    """The newest reply stands, whatever is `wrong` with it."""
+    judged.accept()
+    if wrong:
+        note_doubt(judged.ask.ledger, wrong)
+        _revise(facts, -1, outcome, wrong)
+
+
+def _revise(facts: RouteFacts, place: int, outcome: str, reason: str) -> None:
+    """Say of a model that was tried what became of its reply."""
+    facts.tried[place] = msgspec.structs.replace(facts.tried[place], outcome=outcome, reason=reason)

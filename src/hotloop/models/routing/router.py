@@ -23,7 +23,8 @@ class Cascade(msgspec.Struct, frozen=True, kw_only=True):
 
     It is asked if that one failed, wrote calls or an answer of the wrong form, or a reply that a predicate in `reject`
     finds fault with; with a `confidence` also if the model was less sure of its words than that, from 0 to 1, as far as
-    its service tells. But only if the time that the stronger one usually takes is left before the deadline.
+    its service tells. But only if the time that the stronger one usually takes is left before the deadline. If all that
+    are stronger fail, the newest reply that is not empty is taken after all.
     """
 
     reject: Sequence[Predicate] = (empty_answer, refused_tool)
@@ -53,10 +54,15 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.models or not all(isinstance(each, Model) for each in self.models.values()):
             raise ConfigError("A router needs models by name: Router(models={'fast': Model(...), ...}, ...).")
-        learned = self.classifier.routes if self.classifier else ()
-        for name in chain([self.default], (rule.to for rule in self.rules), learned):
+        for name in chain([self.default], (rule.to for rule in self.rules)):
             if name not in self.models:
                 raise ConfigError(f"The router has no model {name!r}; there are {listed(name, self.models)}.")
+        for name in self.classifier.routes if self.classifier else ():
+            if name not in self.models:
+                raise ConfigError(
+                    f"The router's classifier has learned a route {name!r}, which is none of its models: "
+                    f"{listed(name, self.models)}. Name the models as in the records, or train it anew."
+                )
         if self.per not in ("request", "turn"):
             raise ConfigError(f'The router decides per "request" or per "turn", not per {self.per!r}.')
 
@@ -65,6 +71,6 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
         doubts = self.cascade is not None and self.cascade.confidence is not None
         return doubts and name != list(self.models)[-1]
 
-    def compiled(self, thinkers: Mapping[str, Thinker], times: RouteTimes | None = None) -> Thinker:
-        """Who thinks for it, through the thinker of each model; `times` are shared by all that have the same models."""
-        return RoutedThinker(self, thinkers, times or RouteTimes())
+    def compiled(self, thinkers: Mapping[str, Thinker], _: RouteTimes | None = None) -> Thinker:
+        """Who thinks for it, through the thinker of each model."""
+        return RoutedThinker(self, thinkers)

@@ -40,7 +40,7 @@ def asked_twice(agent, again="Capital of France?", **options):
 
 
 def test_the_same_question_takes_no_time_the_second_time():
-    first, second = asked_twice(agent_of("Paris"), " capital of  FRANCE ?")
+    first, second = asked_twice(agent_of("Paris"), " capital of  france ?")
     assert (first.output, second.output) == ("Paris", "Paris")
     assert (first.trace.end_to_end_ms, second.trace.end_to_end_ms) == (100.0, 0.0)
     assert [stage.kind for stage in second.trace.stages][-2] == "cache"

@@ -1,4 +1,5 @@
 import asyncio
+import functools
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_the_same_question_is_answered_at_once():
     async def main():
         cache = AnswerCache(ttl=60)
         assert (await ask(cache, "Where is it?"))[0] == ""
-        text, ledger = await ask(cache, "where is IT？")
+        text, ledger = await ask(cache, "where is it？")
         return text, ledger, cache
 
     text, ledger, cache = run_virtual(main())
@@ -205,9 +206,47 @@ def test_an_embedding_that_fails_leaves_the_words(caplog):
     assert "only its own words count" in caplog.text
 
 
+@pytest.mark.parametrize("later", [[1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [[1.0, 0.0, 0.0]], [], [float("nan"), 0.0, 0.0]])
+def test_vectors_of_another_form_leave_the_words(later, caplog):
+    vectors = {"an answer": [1.0, 0.0, 0.0], "the answer": later}
+
+    async def main():
+        cache = AnswerCache(ttl=60, embed=lambda texts: [vectors[text] for text in texts])
+        await ask(cache, "an answer")
+        return (await ask(cache, "the answer"))[0], (await ask(cache, "the answer"))[0]
+
+    assert run_virtual(main()) == ("", "42")
+    assert "a vector of 3 finite numbers was expected" in caplog.text
+
+
+async def _later(texts):
+    return texts
+
+
+class _Later:
+    async def __call__(self, texts):
+        return texts
+
+
+@pytest.mark.parametrize("embed", [_later, _Later(), functools.partial(_later)])
+def test_an_embedding_that_would_have_to_be_awaited_is_refused(embed):
+    with pytest.raises(ConfigError, match="none that is async"):
+        AnswerCache(ttl=60, embed=embed)
+
+
 @pytest.mark.parametrize(
     "options",
-    [{"ttl": 0}, {"ttl": float("inf")}, {"size": 0}, {"scope": "team"}, {"embed": "cloud"}, {"similarity": 1.1}],
+    [
+        {"ttl": 0},
+        {"ttl": float("inf")},
+        {"ttl": "60"},
+        {"size": 0},
+        {"size": 1.5},
+        {"similarity": "x"},
+        {"scope": "team"},
+        {"embed": "cloud"},
+        {"similarity": 1.1},
+    ],
 )
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):

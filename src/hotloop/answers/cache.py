@@ -7,6 +7,7 @@ Whatever is looked up for a question in other words is compared in its details f
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections import OrderedDict
@@ -100,15 +101,17 @@ class AnswerCache:
         embed: Embed | Literal["local"] | None = None,
         similarity: float = 0.9,
     ) -> None:
-        _require(0 < ttl < float("inf"), "ttl", ttl, "seconds, more than 0")
-        _require(size >= 1, "size", size, "a number from 1 on")
+        _require(_is_number(ttl) and 0 < ttl < float("inf"), "ttl", ttl, "seconds, more than 0")
+        _require(type(size) is int and size >= 1, "size", size, "a whole number from 1 on")
         _require(scope in ("user", "global"), "scope", scope, '"user" or "global"')
-        _require(embed is None or embed == "local" or callable(embed), "embed", embed, '"local" or a function')
-        _require(0 < similarity <= 1, "similarity", similarity, "a cosine above 0, up to 1")
+        known = embed is None or embed == "local" or (callable(embed) and not _is_async(embed))
+        _require(known, "embed", embed, '"local" or a function, none that is async: it is called in a thread')
+        _require(_is_number(similarity) and 0 < similarity <= 1, "similarity", similarity, "a cosine above 0, up to 1")
         self.hits = self.reworded = self.misses = self.dropped = 0
         self.saved_ms = 0.0
         self._ttl, self._size, self._scope, self._similarity = ns(ttl), size, scope, similarity
         self._embed = _local() if embed == "local" else embed
+        self._length: int | None = None  # of all vectors, as the first one has it
         self._bytes = 0
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         self._groups: dict[_Group, dict[Key, Any]] = {}
@@ -208,6 +211,9 @@ class AnswerCache:
         try:
             vectors = await asyncio.to_thread(self._embed, [question])
             vector = np.asarray(vectors[0], dtype=np.float32)
+            self._length = self._length or vector.size
+            if vector.shape != (self._length,) or not np.isfinite(vector).all():
+                raise ValueError(f"a vector of {self._length} finite numbers was expected")
         except ConfigError:
             raise
         except Exception as error:
@@ -235,6 +241,14 @@ def _size(asked: Asked, text: str) -> int:
     """About the bytes that a kept answer takes: its question is there twice, and its words as a key."""
     vector = 0 if asked.vector is None else int(asked.vector.nbytes)
     return 4 * (3 * len(asked.question) + len(text)) + vector
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_async(function: Any) -> bool:
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def _local() -> Embed:

@@ -47,6 +47,7 @@ _SAID_OTHERWISE = (  # ways to say one thing, and the one that stands for all
     (r"\bdo(?=\W*$)", "act"),
     (r"\b(?:turn|switch)(ed|ing|es|s)? on\b", r"enable\1"),
     (r"\b(?:turn|switch)(ed|ing|es|s)? off\b", r"disable\1"),
+    (r"\ba (few|little|lot)\b", r"a_\1"),  # which without the article are another number
     (r"\b(?-i:a) (?=[^\W\d_]{2})", " "),  # the article, not the letter
     (r"\bdoes\b", "do"),
     (r"\bwere\b", "was"),

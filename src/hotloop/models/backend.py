@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from hotloop.models.ahead.prefill import prefill_front
 from hotloop.models.ask import Thinker
@@ -110,11 +113,11 @@ class Backends:
 
     @property
     def fingerprint(self) -> str:
-        """Stands for who may answer, how they are asked, and how one of them is chosen."""
-        asked = [(each.model, each.dialect.name, each.model.temperature, each.model.max_tokens) for each in self.all]
+        """Stands for who may answer, how they are asked, and how one of them is chosen; it shows no key."""
+        asked = [msgspec.structs.astuple(each.model) for each in self.all]
         router = self._router
         chosen = router and (router.default, router.rules, id(router.classifier), router.cascade, router.per)
-        return repr((asked, chosen, self._reject))
+        return hashlib.sha256(repr((asked, chosen, self._reject)).encode()).hexdigest()
 
     def that_cache_anyway(self) -> str:
         """The services that cannot be told not to cache prefixes, "" if there is none."""

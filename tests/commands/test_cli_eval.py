@@ -79,9 +79,9 @@ def test_records_can_be_learned_from(hotloop, cases, agent, tmp_path):
 
 
 def _records(path):
-    rows = [{"prompt": f"where is order {number}", "route": "fast"} for number in range(20)]
+    rows = [{"prompt": f"where is order {number}", "route": "fast", "right": True} for number in range(20)]
     rows += [{"prompt": f"prove theorem {number}", "route": "fast", "right": False} for number in range(20)]
-    rows += [{"prompt": f"prove theorem {number}", "route": "strong"} for number in range(20)]
+    rows += [{"prompt": f"prove theorem {number}", "route": "strong", "right": True} for number in range(20)]
     rows += [{"prompt": "square the circle", "route": "strong", "right": False}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

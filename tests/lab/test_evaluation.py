@@ -37,13 +37,25 @@ def run(replies, *cases, tools=(), concurrency=1, **model):
     [
         (Case("q", equals="42"), " 42. ", "43"),
         (Case("q", equals="Yes"), "YES!", "yes, it is"),
+        (Case("q", equals="the answer is 6"), "The answer is 6!", "The answer is 6²"),
+        (Case("q", equals="ＯＫ"), "ok", "o k"),
+        (Case("q", contains_any=("no", "closed")), "No, it is.", "I do not know."),
+        (Case("q", contains_any=("can",)), "You can.", "You can't."),
+        (Case("q", contains=("ship",)), "We ship.", "It is shipped."),
+        (Case("q", contains=("Ann",)), "It is Ann's.", "It is Anna's."),
+        (Case("q", contains=("two weeks",)), "In two\nweeks.", "In two weekdays."),
+        (Case("q", contains=("4",)), "It is 4.", "It is 4.5."),
+        (Case("q", contains=("42",)), "**42**", "It is 1,42."),
+        (Case("q", contains=("C++",)), "In C++17.", "In C."),
+        (Case("q", contains=("发货",)), "已发货了", "已发了货"),
+        (Case("q", contains=("발송",)), "발송됩니다", "발표"),
         (Case("q", contains=("Paris", "2024")), "in paris, 2024", "in Paris"),
         (Case("q", contains_any=("yes", "sure")), "Sure.", "no"),
         (Case("q", matches=r"\d{4}-\d\d"), "on 2024-05", "in May"),
         (Case("q", json={"a": {"b": [1, {"c": 2}]}}), '{"a":{"b":[1,{"c":2,"d":3}],"e":0}}', '{"a":{"b":[1]}}'),
         (Case("q", json={"a": True}), '```json\n{"a": true}\n```', '{"a": 1}'),
         (Case("q", json={"a": 1}), '{"a": 1.0}', "a is 1"),
-        (Case("q", contains=("a",), equals="ab"), "ab", "ac"),
+        (Case("q", contains=("a",), equals="a b"), "a b", "a c"),
     ],
 )
 def test_what_is_right_and_what_is_not(case, right, wrong):
@@ -134,6 +146,16 @@ def test_scores_are_of_all_outcomes():
     assert score(outcomes[:2]).cost == pytest.approx(22e-6)
 
 
+def test_what_cannot_be_evaluated_is_refused():
+    agent = Agent(model="m", endpoint=ScriptedModel(["yes"]))
+    with pytest.raises(ConfigError, match="'q' is no case"):
+        run_virtual(evaluate(agent, ["q"]))
+    with pytest.raises(ConfigError, match="concurrency is 0"):
+        run_virtual(evaluate(agent, [Case("q", equals="yes")], concurrency=0))
+    with pytest.raises(ConfigError, match="no outcomes to score"):
+        score([])
+
+
 def test_an_agent_without_a_router_stands_alone():
     model = ScriptedModel(["yes"])
     (named,) = candidates({"model": "m", "endpoint": model})
@@ -216,14 +238,23 @@ def test_cases_from_files(tmp_path):
     [
         ("cases.yaml", "", "has to be a list of cases"),
         ("cases.yaml", "[]", "has no cases"),
-        ("cases.yaml", "- [", "is not valid YAML"),
-        ("cases.yaml", "- prompt: a\n", "case 1: it does not say what is right"),
-        ("cases.yaml", "- {prompt: a, equals: b}\n- {prompt: ' ', equals: b}", "case 2: its prompt is empty"),
-        ("cases.yaml", "- {prompt: a, equal: b}", "case 1: object contains unknown field equal"),
-        ("cases.yaml", "- {prompt: a, contains: b}", r"case 1\.contains: expected array, got str"),
+        ("cases.yaml", "- [", r"yaml:1: not valid YAML: "),
+        ("cases.yaml", "- prompt: a\n", "yaml:1: it does not say what is right"),
+        ("cases.yaml", "- {prompt: a, equals: b}\n- {prompt: ' ', equals: b}", "yaml:2: its prompt is empty"),
+        ("cases.yaml", "- {prompt: a, equal: b}", r"yaml:1: equal: unknown key; did you mean equals\.$"),
+        ("cases.yaml", "- {prompt: a, contains: b}", "yaml:1: contains: expected a list, got text"),
+        ("cases.yaml", "- prompt: a\n  equals: 42", "yaml:2: equals: expected text, got a whole number"),
+        ("cases.yaml", "- prompt: a\n  calls:\n  - {}", r"yaml:2: calls\[0\]: missing key name"),
+        ("cases.yaml", "- just a question", "yaml:1: a case has keys: prompt, equals, "),
         ("cases.yaml", "- {prompt: a, matches: '('}", "matches is no regular expression"),
+        ("cases.json", '[{"prompt":"a"},\n{"prompt":1}]', r"json:1: it does not .*\n.*json:2: prompt: expected text"),
+        ("cases.yaml", "- prompt: a\n  equals: 1\n  contain: b", r"yaml:2: equals: .*\n.*yaml:3: contain: unknown key"),
         ("cases.jsonl", '{"prompt":"a","equals":"b"}\n{', r"cases\.jsonl:2: not valid JSON"),
-        ("cases.jsonl", '\n{"equals":"b"}', r"cases\.jsonl:2: object missing required field prompt"),
+        (
+            "cases.jsonl",
+            '\n{"equals":"b"}\n{"prompt":1}',
+            r"jsonl:2: missing key prompt.\n.*jsonl:3: prompt: expected text",
+        ),
     ],
 )
 def test_files_that_are_wrong_say_where(tmp_path, name, text, sentence):

@@ -106,11 +106,11 @@ def test_too_little_to_learn_from_is_refused():
 
 def test_the_cheapest_route_that_was_right_is_the_label():
     records = [
-        Record("easy", "fast"),
+        Record("easy", "fast", right=True),
         Record("hard", "fast", right=False),
         Record("hopeless", "fast", right=False),
-        Record("easy", "strong"),
-        Record("hard", "strong"),
+        Record("easy", "strong", right=True),
+        Record("hard", "strong", right=True),
         Record("hopeless", "strong", right=False),
     ]
     assert good_enough(records) == {"easy": "fast", "hard": "strong"}
@@ -119,13 +119,24 @@ def test_the_cheapest_route_that_was_right_is_the_label():
 
 def test_records_are_lines_of_json(tmp_path):
     path = tmp_path / "records.jsonl"
-    path.write_text('{"prompt":"a","route":"fast"}\n\n{"prompt":"b","route":"strong","right":false,"ms":3}\n')
-    assert read_records(path) == [Record("a", "fast"), Record("b", "strong", right=False)]
-    path.write_text('{"prompt":"a","route":"fast"}\n{"prompt":"b"}\n')
-    with pytest.raises(ConfigError, match=r"records\.jsonl:2: not a record .*route"):
+    path.write_text('{"prompt":"a","route":"x","right":true}\n\n{"prompt":"b","route":"y","right":false,"ms":3}\n')
+    assert read_records(path) == [Record("a", "x", right=True), Record("b", "y", right=False)]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('{"prompt":"b","right":true}', "missing key route"),
+        ('{"prompt":"b","route":"x"}', "missing key right"),
+        ('{"prompt":"b","route":"x","right":"yes"}', "right: expected true or false"),
+        ("prompt", "not valid JSON"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named(tmp_path, line, sentence):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"prompt":"a","route":"x","right":true}\n' + line)
+    with pytest.raises(ConfigError, match=rf"records\.jsonl:2: {sentence}"):
         read_records(path)
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_records(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize("prompt", ["", "a", "订单", "\ud800", "😀" * 3000])

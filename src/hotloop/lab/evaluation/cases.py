@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hotloop.errors import ConfigError
-from hotloop.files import read_text
+from hotloop.fields import in_plain_words
+from hotloop.files import json_lines, read_text
+from hotloop.words import did_you_mean
 
 
 class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,9 +24,9 @@ class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question and what makes its answer right; all that is given must hold.
 
-    `equals` is the whole answer, but for case, blanks and punctuation at its end. `contains` are texts that it has,
-    all of them, and `contains_any` texts of which it has one, whatever their case. `matches` is a regular expression
-    that is found in it. `json` is what its JSON has at least. `calls` are tools that were called on the way.
+    `equals` is the whole answer, but for case, blanks and punctuation at its end. `contains` are words or phrases that
+    it has, all of them, and `contains_any` such of which it has one, whatever their case. `matches` is a regular
+    expression that is found in it. `json` is what its JSON has at least. `calls` are tools that were called on the way.
     """
 
     prompt: str
@@ -46,48 +48,88 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"matches is no regular expression: {error}") from None
 
 
+class _Given(NamedTuple):
+    """A case as it is written: its value, its place, and those of its keys, as far as these are known."""
+
+    value: Any
+    place: str
+    places: dict[str, str]
+
+
+_FIELDS = {field.name: field.type for field in msgspec.structs.fields(Case)}
+
+
 def load_cases(path: str | Path) -> list[Case]:
     """The cases in a file: a YAML or JSON list, or one object a line in a .jsonl file.
 
-    Raises ConfigError that names the case which is none.
+    Raises ConfigError that names all that is wrong, each with its line.
     """
     path = Path(path)
-    found = _lines(path) if path.suffix == ".jsonl" else _items(path)
-    cases = [_case(place, value) for place, value in found]
-    if not cases:
+    given = _lines(path) if path.suffix == ".jsonl" else _items(path)
+    if not given:
         raise ConfigError(f"The file {path} has no cases.")
-    return cases
+    faults = [fault for each in given for fault in _faults(each)]
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return [msgspec.convert(each.value, Case) for each in given]
 
 
-def _lines(path: Path) -> list[tuple[str, Any]]:
-    """The objects of JSON lines, each after the place that is named if it is wrong."""
-    found = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if line.strip():
-            try:
-                found.append((f"{path}:{number}", msgspec.json.decode(line)))
-            except msgspec.DecodeError as error:
-                raise ConfigError(f"{path}:{number}: not valid JSON: {error}.") from None
-    return found
+def _lines(path: Path) -> list[_Given]:
+    found: list[tuple[str, Any]] = json_lines(path)
+    return [_Given(value, place, {}) for place, value in found]
 
 
-def _items(path: Path) -> list[tuple[str, Any]]:
+def _items(path: Path) -> list[_Given]:
     try:
         import yaml
     except ModuleNotFoundError:
         raise ConfigError('Cases in YAML need PyYAML: pip install "hotloop[yaml]".') from None
     try:
-        items = yaml.safe_load(read_text(path))
+        root = yaml.compose(read_text(path), yaml.SafeLoader)
+        if not isinstance(root, yaml.SequenceNode):
+            raise ConfigError(f"The file {path} has to be a list of cases, each with a prompt and what is right.")
+        return [_item(path, node) for node in root.value]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(filter(None, (error.context, error.problem)))
+        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {what}.") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"The file {path} is not valid YAML: {' '.join(str(error).split())}.") from None
-    if not isinstance(items, list):
-        raise ConfigError(f"The file {path} has to be a list of cases, each with a prompt and what is right.")
-    return [(f"{path}: case {number}", item) for number, item in enumerate(items, 1)]
+        raise ConfigError(f"The file {path} is not YAML: {str(error).splitlines()[0]}.") from None
 
 
-def _case(place: str, value: Any) -> Case:
+def _item(path: Path, node: Any) -> _Given:
+    from yaml.constructor import SafeConstructor
+
+    value = SafeConstructor().construct_object(node, deep=True)
+    keys = [key for key, _ in node.value] if isinstance(value, dict) else []
+    return _Given(value, f"{path}:{_line(node)}", {key.value: f"{path}:{_line(key)}" for key in keys})
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _faults(given: _Given) -> list[str]:
+    """Sentences on what is wrong with a case; of its keys first, for only then the whole of it can be judged."""
+    value, place, places = given
+    if not isinstance(value, dict):
+        return [f"{place}: a case has keys: {', '.join(_FIELDS)}."]
+    faults = [f"{places.get(key, place)}: {what}." for key, part in value.items() if (what := _fault(str(key), part))]
+    what = "" if faults else _wrong(value, Case, "")
+    return [f"{place}: {what}."] if what else faults
+
+
+def _fault(key: str, value: Any) -> str:
+    if key not in _FIELDS:
+        return f"{key}: unknown key{did_you_mean(key, _FIELDS).rstrip('?')}"
+    return _wrong(value, _FIELDS[key], key)
+
+
+def _wrong(value: Any, kind: Any, key: str) -> str:
+    """Why a value is not of this kind, after where in it; "" if it is."""
     try:
-        return msgspec.convert(value, Case)
+        msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).replace("`", "").partition(" - at $")
-        raise ConfigError(f"{place}{where}: {what[:1].lower()}{what[1:]}.") from None
+        what, where = in_plain_words(error, kind)
+        return ": ".join(filter(None, (f"{key}{where}", what)))
+    return ""

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from hotloop.agent import Agent, Result
-from hotloop.errors import HotloopError, RunError
+from hotloop.errors import ConfigError, HotloopError, RunError
 from hotloop.events import CallSealed, ReplyFinished, Reset, RunFinished, ToolFinished, ToolStarted
 from hotloop.lab.evaluation.cases import Case
 from hotloop.lab.evaluation.judging import Made, fault
@@ -68,8 +68,13 @@ async def evaluate(
     """The outcome of each case, in the order of the cases, `concurrency` of them at a time.
 
     A run that fails, or waits for a person, is one that is not right. `route` is what the outcomes are called,
-    `on_outcome` is called as each comes.
+    `on_outcome` is called as each comes. Raises ConfigError for what is no Case, and a concurrency below 1.
     """
+    for case in cases:
+        if not isinstance(case, Case):
+            raise ConfigError(f"{case!r} is no case; give Case(prompt, equals=...), or what `load_cases` reads.")
+    if concurrency < 1:
+        raise ConfigError(f"The concurrency is {concurrency!r}; give a number from 1 on.")
     outcomes: dict[int, Outcome] = {}
     due = iter(enumerate(cases))
 
@@ -86,7 +91,12 @@ async def evaluate(
 
 
 def score(outcomes: Sequence[Outcome]) -> Score:
-    """The numbers of the outcomes of one route; a count that one of them has not is unknown."""
+    """The numbers of the outcomes of one route; a count that one of them has not is unknown.
+
+    Raises ConfigError if there are none.
+    """
+    if not outcomes:
+        raise ConfigError("There are no outcomes to score; put at least one case to an agent.")
     times = [outcome.ms for outcome in outcomes if outcome.output is not None]
     right = sum(outcome.right for outcome in outcomes)
     return Score(

@@ -8,11 +8,15 @@ from typing import Any
 
 import msgspec
 
-from hotloop.answers.normal import normalized
+from hotloop.answers.normal import ENDING, plain_forms
 from hotloop.lab.evaluation.cases import Case, ExpectedCall
 from hotloop.words import short
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+
+_LETTER = (
+    r"[^\W\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u2e80-\ud7ff\uf900-\ufaff]"  # of scripts with blanks between words
+)
 
 Made = tuple[str, str]
 """A call that was made: the tool's name and its arguments as JSON."""
@@ -24,13 +28,12 @@ def fault(case: Case, answer: str, calls: Sequence[Made]) -> str:
 
 
 def _faults(case: Case, answer: str, calls: Sequence[Made]) -> Iterator[str]:
-    plain = answer.casefold()
-    if case.equals is not None and normalized(answer) != normalized(case.equals):
+    if case.equals is not None and _plain(answer) != _plain(case.equals):
         yield f"it is {short(answer)!r}, not {case.equals!r}"
     for text in case.contains:
-        if text.casefold() not in plain:
+        if not _says(answer, text):
             yield f"{text!r} is not in {short(answer)!r}"
-    if case.contains_any and not any(text.casefold() in plain for text in case.contains_any):
+    if case.contains_any and not any(_says(answer, text) for text in case.contains_any):
         yield f"none of {', '.join(map(repr, case.contains_any))} is in {short(answer)!r}"
     if case.matches is not None and not re.search(case.matches, answer):
         yield f"{case.matches!r} does not match {short(answer)!r}"
@@ -39,6 +42,21 @@ def _faults(case: Case, answer: str, calls: Sequence[Made]) -> Iterator[str]:
     for call in case.calls:
         if not any(_is_made(call, made) for made in calls):
             yield f"{_shown(call)} was not called; called was {', '.join(_told(calls)) or 'nothing'}"
+
+
+def _plain(text: str) -> str:
+    """The text without what makes no difference in an answer."""
+    plain = " ".join(plain_forms(text).casefold().split())
+    return plain.rstrip(ENDING + "!") or plain
+
+
+def _says(answer: str, text: str) -> bool:
+    """Whether the text stands in the answer, as whole words and numbers: "no" is not in "know", nor 4 in 4.5."""
+    wanted, found = (" ".join(plain_forms(each).casefold().split()) for each in (text, answer))
+    before = rf"(?<!{_LETTER})(?<!\d[.,])" if re.match(_LETTER, wanted) else ""
+    after = rf"(?!{_LETTER})(?!['’]t\b)" if re.search(rf"{_LETTER}\Z", wanted) else ""
+    number = r"(?![.,]\d)" if wanted[-1:].isdigit() else ""
+    return re.search(before + re.escape(wanted) + after + number, found) is not None
 
 
 def _json_fault(wanted: dict[str, Any], answer: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hotloop.errors import ConfigError
+from hotloop.files import json_lines
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -15,7 +15,7 @@ class Record(msgspec.Struct, frozen=True):
 
     prompt: str
     route: str
-    right: bool = True
+    right: bool
 
 
 def read_records(path: str | Path) -> list[Record]:
@@ -23,18 +23,8 @@ def read_records(path: str | Path) -> list[Record]:
 
     Raises ConfigError that names the line which is none.
     """
-    try:
-        lines = Path(path).read_bytes().splitlines()
-    except OSError as error:
-        raise ConfigError(f"The records in {path} cannot be read: {error.strerror}.") from None
-    records = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                records.append(msgspec.json.decode(line, type=Record))
-            except msgspec.MsgspecError as error:
-                raise ConfigError(f"{path}:{number}: not a record of prompt, route and right: {error}.") from None
-    return records
+    found: list[tuple[str, Record]] = json_lines(Path(path), Record)
+    return [record for _, record in found]
 
 
 def good_enough(records: Iterable[Record], routes: Iterable[str] = ()) -> dict[str, str]:

@@ -145,6 +145,20 @@ def test_an_answer_that_came_from_more_than_the_question_is_not_kept(options, wh
     assert run_virtual(main()) == ""
 
 
+def test_a_cache_that_nobody_can_use_warns_until_somebody_can():
+    async def main():
+        cache = AnswerCache(ttl=60)
+        return [(await ask(cache, "q", user=user))[1].facts.get("warnings") for user in ("", "", "ann", "")]
+
+    first, second, named, later = run_virtual(main())
+    assert (
+        first
+        == second
+        == ['No answer is ever kept: no run names its user. Give run(..., user=...), or AnswerCache(scope="global").']
+    )
+    assert named is later is None
+
+
 @pytest.mark.parametrize("outcome", ["ok", "cached", "joined"])
 def test_an_answer_from_harmless_tools_is_kept(outcome):
     async def main():

@@ -119,6 +119,12 @@ def test_options_that_cannot_be(hotloop, cases, agent_file, options, sentence):
     assert sentence in ended.err
 
 
+@pytest.mark.parametrize(("command", "option"), [("eval", "--agent"), ("route", "--out")])
+def test_an_option_that_is_not_given_is_said_to_be_missing(hotloop, cases, command, option):
+    ended = hotloop(command, cases)
+    assert (ended.code, ended.err) == (2, f"error: {option} is missing. See --help.\n")
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [(["--records", "no/records.jsonl"], "cannot be written"), (["--min-accuracy", "5"], "give a share from 0 to 1")],

@@ -241,7 +241,7 @@ def test_cases_from_files(tmp_path):
         ("cases.yaml", "- [", r"yaml:1: not valid YAML: "),
         ("cases.yaml", "- prompt: a\n", "yaml:1: it does not say what is right"),
         ("cases.yaml", "- {prompt: a, equals: b}\n- {prompt: ' ', equals: b}", "yaml:2: its prompt is empty"),
-        ("cases.yaml", "- {prompt: a, equal: b}", r"yaml:1: equal: unknown key; did you mean equals\.$"),
+        ("cases.yaml", "- {prompt: a, equal: b}", r"yaml:1: equal: unknown key; did you mean equals\?$"),
         ("cases.yaml", "- {prompt: a, contains: b}", "yaml:1: contains: expected a list, got text"),
         ("cases.yaml", "- prompt: a\n  equals: 42", "yaml:2: equals: expected text, got a whole number"),
         ("cases.yaml", "- prompt: a\n  calls:\n  - {}", r"yaml:2: calls\[0\]: missing key name"),

@@ -31,6 +31,7 @@ Embed = Callable[[Sequence[str]], Any]
 
 _log = logging.getLogger("hotloop.answers")
 _BYTES = 64 << 20
+_NO_USER = 'No answer is ever kept: no run names its user. Give run(..., user=...), or AnswerCache(scope="global").'
 _LONGEST_SIMILAR = 300  # characters of a question that may be meant by another: in more of them a detail is lost
 
 
@@ -147,6 +148,8 @@ class AnswerCache:
         """
         if asked.key is None:
             ledger.facts["answer_not_kept"] = "the run names no user whose it is"
+            if not self.hits and not self.misses:  # nor did any other, so it is likely to have been forgotten
+                ledger.facts.setdefault("warnings", []).append(_NO_USER)
             return
         size = _size(asked, text)
         why = "its question is too long" if size > _BYTES else unfit(text, finish_reason, ledger, harmless)

@@ -114,14 +114,14 @@ def _faults(given: _Given) -> list[str]:
     value, place, places = given
     if not isinstance(value, dict):
         return [f"{place}: a case has keys: {', '.join(_FIELDS)}."]
-    faults = [f"{places.get(key, place)}: {what}." for key, part in value.items() if (what := _fault(str(key), part))]
+    faults = [f"{places.get(key, place)}: {what}" for key, part in value.items() if (what := _fault(str(key), part))]
     what = "" if faults else _wrong(value, Case, "")
-    return [f"{place}: {what}."] if what else faults
+    return [f"{place}: {what}"] if what else faults
 
 
 def _fault(key: str, value: Any) -> str:
     if key not in _FIELDS:
-        return f"{key}: unknown key{did_you_mean(key, _FIELDS).rstrip('?')}"
+        return f"{key}: unknown key{did_you_mean(key, _FIELDS) or '.'}"
     return _wrong(value, _FIELDS[key], key)
 
 
@@ -131,5 +131,5 @@ def _wrong(value: Any, kind: Any, key: str) -> str:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         what, where = in_plain_words(error, kind)
-        return ": ".join(filter(None, (f"{key}{where}", what)))
+        return ": ".join(filter(None, (f"{key}{where}", f"{what}.")))
     return ""

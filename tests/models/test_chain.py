@@ -164,7 +164,7 @@ def test_no_predicate_rejects_the_only_model() -> None:
 def test_a_refused_tool_is_asked_for_elsewhere() -> None:
     found = ran([REFUSAL, says("Done")], [called()], tools=[f], reject=[refused_tool])
     assert found.attempts == [
-        "first a 0-110 rejected: it refused to use its tools",
+        "first a 0-110 rejected: it refuses to help",
         "fallback b 110-230 ok",
         "first a 280-390 ok",
     ]

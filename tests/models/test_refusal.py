@@ -26,7 +26,7 @@ def judged(words, calls=()):
     ],
 )
 def test_replies_that_refuse(words):
-    assert judged(words) == "it refused to use its tools"
+    assert judged(words) == "it refuses to help"
     assert judged(words, [Call("f", "{}")]) == ""
 
 

@@ -23,7 +23,7 @@ def empty_answer(reply: Reply) -> str:
 
 def refused_tool(reply: Reply) -> str:
     """A reply without calls that begins with a refusal, to help or to do what tools are there for."""
-    return "it refused to use its tools" if not reply.calls and is_refusal(reply.text) else ""
+    return "it refuses to help" if not reply.calls and is_refusal(reply.text) else ""
 
 
 def first_fault(predicates: Iterable[Predicate], reply: Reply) -> str:

@@ -31,6 +31,12 @@ def test_a_rule_is_about_what_it_says(rule, fitting, other):
         ({}, "fits everything"),
         ({"pattern": "("}, "no regular expression"),
         ({"when": 3}, "give a function"),
+        ({"pattern": 3}, "expected text"),
+        ({"pattern": ""}, "expected some text"),
+        ({"max_left": "2s"}, "expected a number"),
+        ({"min_tokens": -1}, "expected a whole number >= 0"),
+        ({"background": 1}, "expected true or false"),
+        ({"min_tokens": 5, "max_tokens": 3}, "no more than 3"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(options, sentence):

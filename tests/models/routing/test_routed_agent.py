@@ -59,7 +59,7 @@ def test_what_was_shown_is_taken_back():
 
     *told, last = run_virtual(main())
     assert [each for each in told if isinstance(each, TextDelta)][-1] == TextDelta("42")
-    assert told.index(Reset("it refused to use its tools")) == len(told) - 3
+    assert told.index(Reset("it refuses to help")) == len(told) - 3
     assert [type(each) for each in told].count(ReplyFinished) == 1
     assert isinstance(last, RunFinished)
 

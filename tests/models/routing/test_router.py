@@ -43,7 +43,12 @@ def tried(ledger):
             {"classifier": RouteClassifier(routes=("a", "z"), bias=(0, 0), weights={})},
             "learned a route 'z', which is none of its models: a, b",
         ),
-        ({"per": "day"}, "not per 'day'"),
+        ({"per": "day"}, r'Router\(per=...\): expected "request" or "turn"'),
+        ({"default": 3}, r"Router\(default=...\): expected text"),
+        ({"rules": Rule("a", pattern="x")}, "give a list of Rule"),
+        ({"rules": [("a", "x")]}, "give a list of Rule"),
+        ({"classifier": "routes.json"}, "make it with RouteClassifier"),
+        ({"cascade": True}, "make it with Cascade"),
     ],
 )
 def test_names_that_are_no_routes_are_refused(options, sentence):
@@ -56,14 +61,22 @@ def test_a_router_without_models_is_refused():
         Router(models={}, default="a")
     with pytest.raises(ConfigError, match="needs models by name"):
         Router(models={"a": "gpt"}, default="a")
+    with pytest.raises(ConfigError, match="needs models by name"):
+        Router(models=["a"], default="a")
 
 
 def test_confidence_is_asked_for_where_it_may_matter():
     names = ("a", "b", "c")
     assert [router_of(*names, cascade=Cascade(confidence=0.5)).scored(name) for name in names] == [True, True, False]
     assert not any(router_of(*names, cascade=Cascade()).scored(name) for name in names)
-    with pytest.raises(ConfigError, match="above 0, up to 1"):
-        Cascade(confidence=1.5)
+
+
+@pytest.mark.parametrize(
+    "options", [{"confidence": 1.5}, {"confidence": 0}, {"confidence": "x"}, {"reject": None}, {"reject": len}]
+)
+def test_a_cascade_that_cannot_be_is_refused(options):
+    with pytest.raises(ConfigError, match=rf"Cascade\({next(iter(options))}="):
+        Cascade(**options)
 
 
 def test_a_run_stays_with_the_model_that_answered_first():
@@ -98,7 +111,7 @@ def _bad_call(reply):
     ("fast", "cascade", "options", "reason"),
     [
         ("", Cascade(), {}, "the answer is empty"),
-        ("I cannot do that.", Cascade(), {}, "it refused to use its tools"),
+        ("I cannot do that.", Cascade(), {}, "it refuses to help"),
         ("Answer: 3", Cascade(reject=[lambda reply: "no unit" * ("3" in reply.text)]), {}, "no unit"),
         (reply_of("", calls=[Call("pay", "{}")]), Cascade(), {"check": _bad_call}, "amount is missing"),
         (
@@ -149,7 +162,7 @@ CALL = reply_of("", calls=[Call("pay", "{}")])
     [
         (reply_of("maybe", confidence=0.4), Cascade(confidence=0.6), {}, "the model was 40% sure, less than 60%"),
         (reply_of("3"), Cascade(reject=[lambda reply: "no unit" * ("km" not in reply.text)]), {}, "no unit"),
-        (reply_of("I cannot do that."), Cascade(), {}, "it refused to use its tools"),
+        (reply_of("I cannot do that."), Cascade(), {}, "it refuses to help"),
         (CALL, Cascade(), {"check": _bad_call}, "amount is missing"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.fields import SomeShare, check_fields, require
 from hotloop.models.ask import Thinker
 from hotloop.models.model import Model
 from hotloop.models.rejection import Predicate, empty_answer, refused_tool
@@ -28,11 +29,12 @@ class Cascade(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     reject: Sequence[Predicate] = (empty_answer, refused_tool)
-    confidence: float | None = None
+    confidence: SomeShare | None = None
 
     def __post_init__(self) -> None:
-        if self.confidence is not None and not 0 < self.confidence <= 1:
-            raise ConfigError(f"The cascade's confidence is {self.confidence!r}; give a share above 0, up to 1.")
+        check_fields(Cascade, msgspec.structs.asdict(self), "Cascade")
+        listed = isinstance(self.reject, Sequence) and all(map(callable, self.reject))
+        require(listed, "Cascade(reject=...): give a list of functions of a Reply that say what is wrong with it.")
 
 
 class Router(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +54,12 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
     per: Literal["request", "turn"] = "request"
 
     def __post_init__(self) -> None:
-        if not self.models or not all(isinstance(each, Model) for each in self.models.values()):
-            raise ConfigError("A router needs models by name: Router(models={'fast': Model(...), ...}, ...).")
+        named = isinstance(self.models, Mapping) and bool(self.models)
+        named = named and all(isinstance(each, Model) for each in self.models.values())
+        require(named, "A router needs models by name: Router(models={'fast': Model(...), ...}, ...).")
+        listed_rules = isinstance(self.rules, Sequence) and all(isinstance(each, Rule) for each in self.rules)
+        require(listed_rules, "Router(rules=...): give a list of Rule(...).")
+        check_fields(Router, msgspec.structs.asdict(self), "Router")
         for name in chain([self.default], (rule.to for rule in self.rules)):
             if name not in self.models:
                 raise ConfigError(f"The router has no model {name!r}; there are {listed(name, self.models)}.")
@@ -63,8 +69,6 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
                     f"The router's classifier has learned a route {name!r}, which is none of its models: "
                     f"{listed(name, self.models)}. Name the models as in the records, or train it anew."
                 )
-        if self.per not in ("request", "turn"):
-            raise ConfigError(f'The router decides per "request" or per "turn", not per {self.per!r}.')
 
     def scored(self, name: str) -> bool:
         """Whether a model is to tell how sure it is of each token: one whose reply may be escalated for doubt."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.fields import Amount, Natural, Text, check_fields
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,17 +38,22 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     to: str
     when: Callable[[Question], bool] | None = None
-    pattern: str | None = None
-    min_tokens: int | None = None
-    max_tokens: int | None = None
-    max_left: float | None = None
+    pattern: Text | None = None
+    min_tokens: Natural | None = None
+    max_tokens: Natural | None = None
+    max_left: Amount | None = None
     background: bool | None = None
 
     def __post_init__(self) -> None:
+        check_fields(Rule, msgspec.structs.asdict(self), "Rule")
         if all(getattr(self, name) is None for name in self.__struct_fields__[1:]):
             raise ConfigError(f"The rule for {self.to} fits everything; give it a condition, or make that the default.")
         if self.when is not None and not callable(self.when):
             raise ConfigError(f"The rule's when is {self.when!r}; give a function of a Question.")
+        if self.max_tokens is not None and (self.min_tokens or 0) > self.max_tokens:
+            raise ConfigError(
+                f"No request has {self.min_tokens:,} tokens or more, and no more than {self.max_tokens:,}."
+            )
         try:
             re.compile(self.pattern or "")
         except re.error as error:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from hotloop import Agent, AnswerCache, ApprovalRequired, Cascade, Model, Router, Rule, tool
+from hotloop import Agent, AnswerCache, ApprovalRequired, Budget, Cascade, Model, Router, Rule, tool
 from hotloop.events import OutputPartial, ReplyFinished, Reset, Retrying, RunFinished, TextDelta
 from hotloop.lab.evaluation import Case, candidates, evaluate, score
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
@@ -197,3 +197,20 @@ def test_a_doubtful_typed_answer_is_told_again_with_its_values():
     assert last.result.output == Order(7, "sent")
     after = told[max(place for place, event in enumerate(told) if isinstance(event, Reset | Retrying)) + 1 :]
     assert [type(event) for event in after] == [TextDelta, OutputPartial, ReplyFinished]
+
+
+def test_a_strong_model_that_never_comes_in_time_costs_one_run_and_no_answer():
+    """Also for agents that are made anew for each request."""
+
+    async def main():
+        fast, strong = ScriptedModel(lambda _: "I cannot help.", ttft=0.1), ScriptedModel(lambda _: "sure", ttft=99)
+        models = {"fast": Model(name="f", endpoint=fast), "strong": Model(name="s", endpoint=strong)}
+        router = Router(models=models, default="fast", cascade=Cascade())
+        found = []
+        for _ in range(4):
+            async with Agent(model=router, budget=Budget(total=2.0, answer_reserve=1.0)) as agent:
+                result = await agent.run("q")
+            found.append((result.output, result.trace.end_to_end_ms, len(strong.requests)))
+        return found
+
+    assert run_virtual(main()) == [("I cannot help.", 2000.0, 1), *[("I cannot help.", 100.0, 1)] * 3]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from hotloop.cli import main
 
-COMMANDS = ("demo", "run", "sim", "probe", "audit", "resume")
+COMMANDS = ("demo", "run", "resume", "eval", "route", "sim", "probe", "check", "audit")
 
 
 def test_version(capsys):
@@ -36,7 +37,10 @@ def test_help_of_every_command_has_an_example(capsys, name):
     ("arguments", "sentence"),
     [
         (["smi"], 'Unknown command "smi". Did you mean "sim"?'),
-        (["run"], 'Command "run" parameter CONFIG requires an argument.'),
+        (["run"], "CONFIG is missing."),
+        (["eval", "cases.yaml"], "--agent is missing."),
+        (["sim", "--ttft", "-5ms"], "--ttft takes a value; one that begins with a dash is written --ttft=-..."),
+        (["sim", "--ttft=-5ms"], "'-5ms' is no duration; write it like 600ms, 1.5s or 2m"),
         (["run", "a.yaml", "where", "is", "it"], "'is it' is too much; put text with spaces in quotes."),
         (["run", "a.yaml", "hi", "--jsn"], "Unknown option: --jsn. Did you mean --json?"),
         (["sim", "--ttft", "5x"], "'5x' is no duration; write it like 600ms, 1.5s or 2m"),
@@ -51,6 +55,34 @@ def test_what_cannot_be_done_is_a_sentence_and_exit_code_2(capsys, arguments, se
     assert captured.out == ""
     assert captured.err.startswith("error: ")
     assert sentence in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "nowhere.yaml", "hi"],
+        ["resume", "nowhere.yaml"],
+        ["eval", "nowhere.yaml", "--agent", "nowhere.yaml"],
+        ["route", "nowhere.jsonl", "--out", "nowhere.json"],
+        ["sim", "--list", "--port", "80000"],
+        ["probe", "http://127.0.0.1:1", "--model", "m"],
+        ["check", "nowhere.yaml"],
+        ["audit", "verify", "nowhere.jsonl"],
+        ["demo", "--lang", "xx"],
+        ["smi"],
+    ],
+)
+def test_json_is_one_object_also_of_what_cannot_be_done(capsys, arguments):
+    assert main([*arguments, "--json"]) == 2
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert (sorted(told), told["trace"]) == (["error", "trace"], None)
+    assert captured.err.endswith(f"error: {told['error']['message']}\n")
+
+
+def test_json_behind_the_end_of_options_is_text(capsys):
+    assert main(["run", "--", "nowhere.yaml", "--json"]) == 2
+    assert capsys.readouterr().out == ""
 
 
 @pytest.fixture
@@ -70,6 +102,13 @@ def test_unexpected_error_is_a_line_and_a_file(capsys, monkeypatch, tmp_path, br
     error, bug = capsys.readouterr().err.splitlines()
     assert error == "error: ZeroDivisionError: a bug"
     assert "in fail" in Path(bug.split()[-1]).read_text(encoding="utf-8")
+
+
+def test_unexpected_error_is_one_json_object_too(capsys, monkeypatch, tmp_path, broken):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert main([*broken, "--json"]) == 2
+    told = {"kind": "ZeroDivisionError", "message": "a bug", "stage": None, "retryable": False}
+    assert json.loads(capsys.readouterr().out) == {"error": told, "trace": None}
 
 
 def test_debug_shows_the_traceback(broken):

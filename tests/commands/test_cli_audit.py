@@ -89,7 +89,7 @@ def test_an_expected_head(hotloop, log):
     [
         (["nowhere.jsonl"], "The audit log nowhere.jsonl cannot be read: No such file or directory."),
         (["nowhere.jsonl", "--expect", "abc"], "'abc' is no hash; --expect takes the 64 digits"),
-        ([], 'Command "audit verify" parameter FILE requires an argument.'),
+        ([], "FILE is missing."),
     ],
 )
 def test_what_cannot_be_done(hotloop, arguments, sentence):

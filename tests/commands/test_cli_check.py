@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -41,6 +42,10 @@ def agent(agent_file, monkeypatch):
     return write
 
 
+def unwrapped(ended) -> str:
+    return " ".join(ended.out.split())
+
+
 def graded(ended) -> dict[str, str]:
     return {found["check"]: found["grade"] for found in json.loads(ended.out)["findings"]}
 
@@ -54,8 +59,10 @@ def test_a_sound_agent(hotloop, agent):
     fallback = ", dialect: vllm, fallback: [{endpoint: 'http://127.0.0.1:8/v1', model: other}]"
     ended = hotloop("check", agent(SOUND, inference=fallback))
     assert (ended.code, ended.err) == (0, "")
-    assert "✓ The prompt is the same in 4 fresh processes, whatever the time.\n" in ended.out
-    assert {line[0] for line in ended.out.splitlines()} == {"✓"}
+    same = "✓ The prompt is the same in 4 fresh processes with other hash seeds, time zones and dates."
+    assert same in unwrapped(ended)
+    assert {line[0] for line in ended.out.splitlines()} == {"✓", " "}
+    assert max(map(len, ended.out.splitlines())) <= 80
 
 
 def test_an_agent_that_is_not(hotloop, agent, tmp_path, monkeypatch):
@@ -77,10 +84,11 @@ def test_an_agent_that_is_not(hotloop, agent, tmp_path, monkeypatch):
     assert grades["dated prompt"] == grades["deadline"] == "warning"
     assert grades["tool times"] == grades["tool names"] == grades["fallback"] == "hint"
     monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
-    shown = hotloop("check", path).out
-    assert "✗ There is no key for api.groq.com.\n  Set GROQ_API_KEY" in shown
+    ended = hotloop("check", path)
+    shown = unwrapped(ended)
+    assert "✗ There is no key for api.groq.com.\n  Set GROQ_API_KEY" in ended.out
     assert "· wait may take as long as a whole run (40 s)" in shown
-    assert "nothing is changed by get_order, but" in shown
+    assert "· get_order: by its name this tool only reads, but it is not declared so. With" in shown
 
 
 @pytest.mark.parametrize(
@@ -101,6 +109,52 @@ def test_an_agent_that_is_not(hotloop, agent, tmp_path, monkeypatch):
 def test_single_checks(hotloop, agent, monkeypatch, extra, inference, check, grade):
     monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
     assert graded(hotloop("check", agent(extra, inference=inference), "--json"))[check] == grade
+
+
+ROUTER = """
+router:
+  models:
+    fast: {endpoint: "http://127.0.0.1:9/v1", model: small, dialect: vllm}
+    strong: {endpoint: "https://api.groq.com/openai/v1", model: big}
+  default: fast
+"""
+LAST = "  fallback: [{endpoint: 'http://127.0.0.1:8/v1', model: other, dialect: openai}]"
+
+
+@pytest.mark.parametrize(
+    ("more", "grade", "told"),
+    [
+        ("", "hint", "When small or big fails, no other model is asked."),
+        ("  cascade: {confidence: 0.5}", "hint", "When big fails, no other model is asked."),
+        (LAST, "ok", "When a model fails, another one is asked."),
+        (f"  cascade: {{confidence: 0.5}}\n{LAST}", "ok", "When a model fails, another one is asked."),
+        (
+            LAST.replace("8/v1', model: other", "9/v1', model: small"),
+            "hint",
+            "When small fails, no other model is asked.",
+        ),
+    ],
+)
+def test_a_router_asks_another_model_only_where_it_says_so(hotloop, tmp_path, monkeypatch, more, grade, told):
+    monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
+    path = tmp_path / "router.yaml"
+    path.write_text(ROUTER + more)
+    found = json.loads(hotloop("check", path, "--json").out)["findings"]
+    (fallback,) = (each for each in found if each["check"] == "fallback")
+    assert (fallback["grade"], fallback["told"]) == (grade, told)
+    assert fallback["advice"] == ("" if grade == "ok" else "Name another model in router.fallback.")
+
+
+def test_a_missing_key_is_missed_where_its_model_is_declared(hotloop, agent, tmp_path, monkeypatch):
+    monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
+    path = tmp_path / "router.yaml"
+    path.write_text(ROUTER + LAST)
+    found = json.loads(hotloop("check", path, "--json").out)["findings"]
+    advice = [each["advice"] for each in found if each["check"] == "keys"]
+    assert advice == [
+        "Set GROQ_API_KEY, or router.models.strong.api_key.",
+        "Set OPENAI_API_KEY, or router.fallback[0].api_key.",
+    ]
 
 
 def test_an_agent_that_cannot_be_made_elsewhere(hotloop, agent, tmp_path):
@@ -134,9 +188,9 @@ LONG = "You are a helpful assistant of a shop. " * 20
 def test_recorded_prompts(hotloop, tmp_path):
     ended = hotloop("check", "--prompts", log(tmp_path, *(f"It is 10:0{minute}. {LONG}" for minute in range(3))))
     assert (ended.code, ended.err) == (1, "")
-    first, last = ended.out.splitlines()
+    first, last = unwrapped(ended).split(" 3 prompts in 3 conversations, about ")
     assert first.startswith("✗ 2 times, from one conversation to another; line 2 after line 1: The prompts diverge at")
-    assert last.startswith("3 prompts in 3 conversations, about ")
+    assert re.fullmatch(r"\d+ tokens; \d+ \(\d+%\) of them were read anew although they had been sent before.", last)
 
 
 def test_recorded_prompts_that_use_the_cache(hotloop, tmp_path):
@@ -149,13 +203,20 @@ def test_recorded_prompts_that_may_be_meant(hotloop, tmp_path):
     ended = hotloop("check", "--prompts", log(tmp_path, f"Be brief. {LONG}", f"Write SQL. {LONG}"))
     assert ended.code == 0
     assert ended.out.startswith("· once, ")
+    again = re.search(r"About (\d+) tokens behind it had been sent before", unwrapped(ended))[1]
+    anew = "0 (0%) of them were read anew although they had been sent before. So were"
+    assert re.search(rf"{re.escape(anew)} {again} \(\d\d%\) where that may be meant.$", unwrapped(ended))
+
+
+def test_a_single_prompt_is_counted_as_one(hotloop, tmp_path):
+    assert "1 prompt in 1 conversation, about" in hotloop("check", "--prompts", log(tmp_path, LONG)).out
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ([], "Give the file of an agent, or --prompts"),
-        (["agent.yaml", "--prompts", "x.jsonl"], "Give the file of an agent, or --prompts"),
+        (["agent.yaml", "--prompts", "x.jsonl"], "Give the file of an agent or --prompts, not both"),
         (["nowhere.yaml"], "nowhere.yaml"),
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory."),
     ],

@@ -62,6 +62,28 @@ def test_sim_serves_until_it_is_stopped(by):
     assert err.splitlines()[-1] == "requests served: 1 · tokens: 1"
 
 
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from hotloop.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("module", ["hotloop.commands.outcome", "cyclopts", "rich.console", "hotloop.commands.run"])
+def test_ctrl_c_during_the_imports_is_no_traceback(module):
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT, module, "run", "nowhere.yaml", "Hi"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=ENOUGH)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "\nstopped\n")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_ctrl_c_ends_a_run_whose_tool_blocks_everything(tmp_path, agent_file, serve):
     (tmp_path / "cli_hanging_tool.py").write_text(HANGING_TOOL)
@@ -157,7 +179,7 @@ def test_ctrl_c_during_a_probe_shows_what_was_measured(serve, as_json):
     if as_json:
         assert [sample["output_tokens"] for sample in json.loads(out)["samples"]] == [2, 2]
     else:
-        assert out.splitlines()[0] == f"{url} · m · 2 of 20 requests, 1 at a time"
+        assert out.splitlines()[0] == f"{url.split('/')[2]} · m · 2 of 20 requests, 1 at a time"
         assert "2 of 2 complete · 4 tokens" in out
 
 

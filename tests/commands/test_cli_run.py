@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import shlex
 import sys
@@ -69,6 +70,72 @@ def test_log_lines_end_with_the_command(hotloop, order_agent):
 def test_quiet_gives_the_answer_alone(hotloop, serve, agent_file):
     ended = hotloop("run", agent_file(serve(["Hello."])), "Hi", "--quiet")
     assert ended == (0, "Hello.\n", "")
+
+
+@pytest.fixture
+def two_services(serve, agent_file):
+    """An agent whose first model fails, and whose second one answers."""
+    other = f', fallback: [{{endpoint: "{serve(["Hello."])}", model: other}}]'
+    return agent_file(serve([raw(b"{}", status=500)] * 9), inference=other)
+
+
+def test_who_answered_is_shown(hotloop, two_services):
+    shown = hotloop("run", two_services, "Hi").err
+    assert re.search(r"· turn 0  first of simulated failed after \S+ ms \(.*500", shown)
+    assert re.search(r"· turn 0  fallback of other ok after \S+ ms", shown)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_which_model_a_router_chose_is_shown(hotloop, serve, tmp_path):
+    config = tmp_path / "agent.yaml"
+    models = [
+        f'{name}: {{endpoint: "{serve([text])}", model: {name}-1}}' for name, text in (("fast", ""), ("big", "Hi"))
+    ]
+    config.write_text(f"router: {{default: fast, models: {{{', '.join(models)}}}, cascade: {{}}}}\n")
+    assert "· turn 0  route fast (default), answered by big\n" in hotloop("run", config, "Hi").err
+
+
+@pytest.mark.parametrize(("option", "told"), [((), True), (("--quiet",), False), (("--json",), False)])
+def test_warnings_of_the_library_are_no_part_of_a_quiet_run(hotloop, two_services, monkeypatch, option, told):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's
+    ended = hotloop("run", two_services, "Hi", *option)
+    assert ended.code == 0
+    assert ("the next model is asked" in ended.err) is told
+    assert told or ended.err == ""
+
+
+TYPES = """
+import msgspec, pydantic
+from typing import Literal
+
+class Order(msgspec.Struct):
+    id: str
+    paid: bool
+
+class Bill(pydantic.BaseModel):
+    id: str
+    paid: bool
+
+Word = Literal["yes", "no"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "shown"),
+    [
+        ("Order", '{"id":"七","paid":true}', '{\n  "id": "七",\n  "paid": true\n}\n'),
+        ("Bill", '{"id":"七","paid":true}', '{\n  "id": "七",\n  "paid": true\n}\n'),
+        ("Word", '{"value":"yes"}', "yes\n"),
+    ],
+)
+def test_answer_that_is_a_value_is_json(hotloop, serve, agent_file, tmp_path, monkeypatch, kind, written, shown):
+    monkeypatch.delitem(sys.modules, "cli_types", raising=False)  # another test's
+    (tmp_path / "cli_types.py").write_text(TYPES, encoding="utf-8")
+    config = agent_file(serve(lambda request: written), f"output: cli_types:{kind}", ", dialect: vllm")
+    assert hotloop("run", config, "Hi").out == shown
+    assert hotloop("run", config, "Hi", "--stream").out == shown
+    told = json.loads(hotloop("run", config, "Hi", "--json").out)["output"]
+    assert told == ("yes" if kind == "Word" else json.loads(written))
 
 
 def test_stream_gives_the_text_as_it_came_also_before_calls(hotloop, serve, agent_file):

@@ -75,7 +75,7 @@ def test_failure_of_a_tool_is_its_sentence(shown):
 def test_reset_and_retry_are_told_on_a_line_of_their_own(shown):
     out, err = shown(TextDelta("Half an"), Reset("cut"), Retrying(2, 0.25, "cut"), TextDelta("The answer"))
     assert out == "Half an\nThe answer\n"
-    assert err == "↻ the reply starts anew: cut\n↻ attempt 2 in 0.2 s: cut\n"
+    assert err == "↻ the reply starts anew: cut\n↻ attempt 2 in 250 ms: cut\n"
 
 
 def test_text_before_calls_ends_its_line(shown):

@@ -20,8 +20,8 @@ from hotloop.events import Event, RunPaused
 class Answering:
     """Runs of the `agent` that the file `config` declares; `by` decides about its calls, for a `reason`.
 
-    The embedded model is fetched and loaded before a run begins, for that is no part of it. Raises ConfigError for a
-    file that declares no agent.
+    The embedded model is fetched and loaded before a run begins, for that is no part of it. An answer that is a value
+    is not shown as it comes, for only the whole of it is one. Raises ConfigError for a file that declares no agent.
     """
 
     def __init__(self, config: Path, manner: Manner, by: str, reason: str = "") -> None:
@@ -29,7 +29,7 @@ class Answering:
         self.agent = Agent.from_spec(spec)
         self._local = [each.model for each in spec.models if each.endpoint == "local"]
         self._config = config
-        self._manner = manner
+        self.manner = manner._replace(streams=manner.streams and spec.output is None)
         self.by = by
         self._reason = reason
 
@@ -50,7 +50,7 @@ class Answering:
 
     def decide(self, ended: Result | RunPaused) -> Result | RunPaused:
         """Of a run that waits, ask about its calls if there is a person to ask, and go on once all are decided."""
-        if isinstance(ended, Result) or not self._manner.asks:
+        if isinstance(ended, Result) or not self.manner.asks:
             return ended
         store = self.agent.approvals
         try:
@@ -66,7 +66,7 @@ class Answering:
             have_weights("local", model)
 
     async def _follow(self, events: AsyncGenerator[Event]) -> Result | RunPaused:
-        manner = self._manner
+        manner = self.manner
         async with self.agent:
             try:
                 with Screen(answer=manner.streams, status=manner.status) as screen:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from cyclopts import App, CycloptsError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from hotloop.errors import ConfigError
 from hotloop.visible import indented
@@ -43,22 +43,32 @@ class _VisibleLines(logging.Formatter):
         return indented(super().format(record))
 
 
-def execute(tokens: Sequence[str]) -> int:
-    """Run the command that these words ask for; its exit code. Raises ConfigError when they ask for none."""
+def execute(tokens: Sequence[str], *, quiet: bool = False) -> int:
+    """Run the command that these words ask for; its exit code. Raises ConfigError when they ask for none.
+
+    A `quiet` one logs errors only.
+    """
     _require_utf8(tokens)
     if logging.lastResort:  # what is logged without a handler goes to stderr through it
         logging.lastResort.setFormatter(_VisibleLines())
+        logging.lastResort.setLevel(logging.ERROR if quiet else logging.WARNING)
     if not tokens or tokens[0] in app.help_flags:
         app.resolved_commands()  # imports them all: the list shows what each one's docstring says
     try:
         return app(tokens) or 0
-    except UnusedCliTokensError as error:
-        extra = " ".join(error.unused_tokens or ())
-        raise ConfigError(f"{extra!r} is too much; put text with spaces in quotes. See --help.") from None
     except CycloptsError as error:
-        sentence = str(error)
-        stop = "" if sentence.endswith((".", "?")) else "."
-        raise ConfigError(f"{sentence}{stop} See --help.") from None
+        raise ConfigError(f"{_what_is_wrong(error)} See --help.") from None
+
+
+def _what_is_wrong(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"{' '.join(error.unused_tokens or ())!r} is too much; put text with spaces in quotes."
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        if error.keyword is None:
+            return f"{error.argument.name} is missing."
+        return f"{error.keyword} takes a value; one that begins with a dash is written {error.keyword}=-..."
+    sentence = str(error)
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
 
 
 def _require_utf8(tokens: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.console import counted, messages, results, write_json
 from hotloop.commands.options import Json
 from hotloop.errors import ConfigError
 from hotloop.tools.audit.verification import Verification
@@ -99,8 +99,7 @@ def _show(file: Path, found: Verification) -> None:
 def _verdict(file: Path, found: Verification) -> str:
     if found.held:
         return f"{file} holds: no record was changed, none is missing."
-    faults = len(found.faults)
-    return f"{file} does not hold: {faults:,} {'fault' if faults == 1 else 'faults'}."
+    return f"{file} does not hold: {counted(len(found.faults), 'fault')}."
 
 
 def _table(found: Verification) -> Table:

@@ -7,10 +7,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import msgspec
-from rich.markup import escape
 
 from hotloop.agent import Agent
-from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.console import counted, messages, results, show_marked, write_json
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Json
 from hotloop.config.arguments import agent_arguments
@@ -20,7 +19,6 @@ from hotloop.lab.checklist import Candidate, Finding, findings
 from hotloop.lab.prompting import first_prompt, fresh_prompts
 from hotloop.lab.recorded import Comparison, Fault, compare, read_prompts
 from hotloop.models.prefix.divergence import Divergence
-from hotloop.visible import one_line
 
 _MARKS = {"ok": "[green]✓[/]", "hint": "[cyan]·[/]", "warning": "[yellow]![/]", "fault": "[red]✗[/]"}
 _WORTH = 128  # tokens that are read anew: what costs less is told, but not held against anybody
@@ -43,12 +41,13 @@ def check(config: Path | None = None, /, *, prompts: Path | None = None, as_json
     as_json
         Print one object with all findings instead.
     """
-    if (config is None) == (prompts is None):
-        raise ConfigError("Give the file of an agent, or --prompts with recorded prompts.")
+    if config is not None and prompts is not None:
+        raise ConfigError("Give the file of an agent or --prompts, not both: the prompts may be of any agent.")
     if prompts is not None:
         return _tell_prompts(prompts, _compared(prompts), as_json=as_json)
-    assert config is not None
-    return _tell_agent(config, _checked(config), as_json=as_json)
+    if config is not None:
+        return _tell_agent(config, _checked(config), as_json=as_json)
+    raise ConfigError("Give the file of an agent, or --prompts with recorded prompts.")
 
 
 def _compared(prompts: Path) -> Comparison:
@@ -73,9 +72,9 @@ def _tell_agent(config: Path, found: list[Finding], *, as_json: bool) -> int:
         return 0 if held else 1
     console = results()
     for each in found:
-        console.print(f"{_MARKS[each.grade]} {escape(one_line(each.told))}", soft_wrap=True)
+        show_marked(console, _MARKS[each.grade], each.told)
         if each.advice:
-            console.print(f"  {escape(one_line(each.advice))}", soft_wrap=True, style="dim")
+            show_marked(console, " ", each.advice, "dim")
     return 0 if held else 1
 
 
@@ -88,14 +87,21 @@ def _tell_prompts(path: Path, compared: Comparison, *, as_json: bool) -> int:
     console = results()
     for faults in groups:
         mark = _MARKS["fault" if _counts(faults) else "hint"]
-        console.print(f"{mark} {escape(one_line(_described(faults)))}", soft_wrap=True)
-    share = compared.again / compared.tokens if compared.tokens else 0.0
-    console.print(
-        f"{compared.prompts:,} prompts in {compared.conversations:,} conversations, about {compared.tokens:,} tokens; "
-        f"{compared.again:,} of them ({share:.0%}) were read anew although they had been sent before.",
-        soft_wrap=True,
-    )
+        show_marked(console, mark, _described(faults))
+    console.print(_summary(compared), markup=False)
     return 0 if held else 1
+
+
+def _summary(compared: Comparison) -> str:
+    prompts, talks = counted(compared.prompts, "prompt"), counted(compared.conversations, "conversation")
+    anew = f"{_part(compared.again, compared)} of them were read anew although they had been sent before."
+    told = f"{prompts} in {talks}, about {compared.tokens:,} tokens; {anew}"
+    meant = sum(each.found.again for each in compared.faults if each.meant)
+    return f"{told} So were {_part(meant, compared)} where that may be meant." if meant else told
+
+
+def _part(tokens: int, compared: Comparison) -> str:
+    return f"{tokens:,} ({tokens / compared.tokens:.0%})" if compared.tokens else f"{tokens:,}"
 
 
 def _grouped(faults: list[Fault]) -> list[list[Fault]]:

@@ -9,7 +9,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from hotloop.trace.text import budget_table, timeline, tools_line
+from hotloop.models.routing.routed import RouteFacts
+from hotloop.trace.text import budget_table, notes, timeline
 from hotloop.trace.trace import Trace
 from hotloop.visible import one_line, visible
 
@@ -34,13 +35,27 @@ def results() -> Console:
     return Console(highlight=False)
 
 
+def show_marked(console: Console, mark: str, text: str, style: str = "") -> None:
+    """A mark of one column, in markup, and beside it the text on as many lines as it takes."""
+    lines = Text(one_line(text), style).wrap(console, max(console.width - 2, 1), overflow="fold")
+    for line in lines:
+        line.rstrip()
+        console.print(mark, line, soft_wrap=True)
+        mark = " "
+
+
+def counted(number: int, noun: str) -> str:
+    """How many there are of what a noun with a regular plural names: "1 prompt", "1,204 prompts"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def show_trace(console: Console, trace: Trace) -> None:
-    """Timeline and budget of a run."""
+    """Timeline of a run, what there is to say beside it, and its budget."""
     console.print()
     bars = visible(timeline(trace, min(console.width, _WIDEST)), keep="\n")
     console.print(_coloured(bars, _TIMELINE_COLOURS), soft_wrap=True)
-    if told := tools_line(trace):
-        console.print(one_line(told), soft_wrap=True, style="dim", markup=False)
+    for told in [*_route_lines(trace), *notes(trace)]:
+        show_marked(console, "[dim]·[/]", told, "dim")
     console.print()
     console.print(_coloured(budget_table(trace), _BUDGET_COLOURS), soft_wrap=True)
 
@@ -50,6 +65,16 @@ def write_json(value: Any) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _route_lines(trace: Trace) -> list[str]:
+    """Which model a router chose in each turn, why, and which one answered."""
+    routes = trace.facts.get("routes", ())
+    return [f"turn {each.turn}  route {each.route} ({each.why}){_instead(each)}" for each in routes]
+
+
+def _instead(facts: RouteFacts) -> str:
+    return f", answered by {facts.answered.route}" if facts.tried and facts.answered.route != facts.route else ""
 
 
 def _coloured(text: str, patterns: tuple[str, ...]) -> Text:

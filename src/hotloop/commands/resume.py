@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -16,7 +15,7 @@ from hotloop.commands.answering import Answering
 from hotloop.commands.asking import call_as_dict, login_name, show_call, undecided
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.options import Flag, Json, Name, Names
-from hotloop.commands.telling import Manner, failure_as_json, tell
+from hotloop.commands.telling import Manner, tell
 from hotloop.errors import ConfigError
 from hotloop.events import RunPaused
 from hotloop.tools.approvals.store import ApprovalStore, DecidedCall, PausedRun
@@ -69,23 +68,22 @@ def resume(
     as_json
         Print one object, as run does, or with all runs.
     """
-    with failure_as_json() if as_json else nullcontext():
-        manner = Manner(as_json, not as_json and sys.stdout.isatty(), not as_json)
-        answering = Answering(config, manner, login_name() if by is None else by, reason)
-        store = answering.agent.approvals
-        chosen = _chosen(approve or [], refuse or [])
-        others = _for_others(approve_all, refuse_all)
-        decides = bool(chosen) or others is not None
-        _require(run_id is not None or not (decides or discard), "Say for which run, by its id after the file.")
-        _require(not (decides and discard), "A run that is given up needs no decisions; leave them out, or --discard.")
-        if run_id is None:
-            return _list(store, config, as_json)
-        if discard:
-            return _discard(store, run_id, as_json)
-        _decide(store, run_id, chosen, others, answering.by, reason)
-        left = undecided(store, run_id)
-        ended = answering.decide(RunPaused(run_id, left, None)) if left else answering.go_on(run_id)
-    return tell(ended, manner, config)
+    manner = Manner(as_json, not as_json and sys.stdout.isatty(), not as_json)
+    answering = Answering(config, manner, login_name() if by is None else by, reason)
+    store = answering.agent.approvals
+    chosen = _chosen(approve or [], refuse or [])
+    others = _for_others(approve_all, refuse_all)
+    decides = bool(chosen) or others is not None
+    _require(run_id is not None or not (decides or discard), "Say for which run, by its id after the file.")
+    _require(not (decides and discard), "A run that is given up needs no decisions; leave them out, or --discard.")
+    if run_id is None:
+        return _list(store, config, as_json)
+    if discard:
+        return _discard(store, run_id, as_json)
+    _decide(store, run_id, chosen, others, answering.by, reason)
+    left = undecided(store, run_id)
+    ended = answering.decide(RunPaused(run_id, left, None)) if left else answering.go_on(run_id)
+    return tell(ended, answering.manner, config)
 
 
 def _chosen(approve: Sequence[str], refuse: Sequence[str]) -> dict[str, bool]:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from hotloop.commands.answering import Answering
 from hotloop.commands.asking import login_name
 from hotloop.commands.options import Flag, Json, Name, Names
-from hotloop.commands.telling import Manner, failure_as_json, tell
+from hotloop.commands.telling import Manner, tell
 from hotloop.errors import ConfigError
 
 _MOST_LOG_LINES = 10_000  # that are held back
@@ -52,7 +52,8 @@ def run(
     log
         Write the run's log lines to stderr.
     stream
-        Write the model's text as it comes, also what precedes its calls. [default: on a terminal]
+        Write the model's text as it comes, also what precedes its calls; not of an agent whose answers are values.
+        [default: on a terminal]
     trace_id
         The run's id in its trace and log lines. [default: a new one]
     grant
@@ -62,7 +63,7 @@ def run(
     quiet
         Nothing but the answer, and what is wrong with it; you are not asked.
     """
-    with failure_as_json() if as_json else nullcontext(), _log_lines() if log else nullcontext():
+    with _log_lines() if log else nullcontext():
         streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
         manner = Manner(as_json, streams, status=not (as_json or quiet))
         answering = Answering(config, manner, login_name())
@@ -70,7 +71,7 @@ def run(
         if not words.strip():
             raise ConfigError("The prompt is empty; say what the agent should do.")
         ended = answering.begin(answering.agent.stream(words, trace_id=trace_id, user=user or "", grants=grant))
-    return tell(ended, manner, config)
+    return tell(ended, answering.manner, config)
 
 
 @contextmanager

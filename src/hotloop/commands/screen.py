@@ -27,7 +27,7 @@ from hotloop.events import (
     ToolStarted,
     ToolStatus,
 )
-from hotloop.units import show_ms
+from hotloop.units import ns, show_ms, show_span
 from hotloop.visible import answer_for, one_line, visible
 
 _HOW = {
@@ -171,7 +171,7 @@ def tell_if_cut(result: Result) -> None:
 
 
 def _soon(delay: float) -> str:
-    return f"in {delay:.1f} s" if delay else "now"
+    return f"in {show_span(ns(delay))}" if delay else "now"
 
 
 def _said(text: str) -> str:

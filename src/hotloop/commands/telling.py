@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from hotloop.agent import Result
 from hotloop.commands.asking import call_as_dict, say_waiting, show_call
 from hotloop.commands.console import messages, write_json
 from hotloop.commands.screen import tell_if_cut
-from hotloop.errors import HotloopError
 from hotloop.events import RunPaused
+from hotloop.tools.defining.tool import encode_result
 from hotloop.trace.trace import Trace
 from hotloop.visible import answer_for
 
@@ -40,7 +40,7 @@ def tell(ended: Result | RunPaused, manner: Manner, config: Path) -> int:
     if manner.as_json:
         write_json(as_dict(ended))
     elif not manner.streams:
-        print(answer_for(sys.stdout, ended.output))
+        print(answer_for(sys.stdout, _as_text(ended.output)))
     tell_if_cut(ended)
     return 0 if held(ended.trace) else 1
 
@@ -63,25 +63,15 @@ def held(trace: Trace) -> bool:
 
 def as_dict(result: Result) -> dict[str, object]:
     """A result, ready for JSON."""
+    output = result.output
     return {
-        "output": result.output,
+        "output": output if isinstance(output, str) else msgspec.Raw(encode_result(output).encode()),
         "usage": result.usage,
         "finish_reason": result.finish_reason,
         "trace": result.trace.to_dict(),
     }
 
 
-@contextmanager
-def failure_as_json() -> Iterator[None]:
-    """Write what is raised as one object, with the trace as far as the run came (null before it began)."""
-    try:
-        yield
-    except HotloopError as error:
-        told = {
-            "kind": type(error).__name__,
-            "message": str(error),
-            "stage": error.stage,
-            "retryable": error.retryable,
-        }
-        write_json({"error": told, "trace": error.trace.to_dict() if error.trace else None})
-        raise
+def _as_text(output: Any) -> str:
+    """An answer for a person: text as it is, a value of another type as JSON."""
+    return output if isinstance(output, str) else msgspec.json.format(encode_result(output))

@@ -52,10 +52,21 @@ class Candidate(msgspec.Struct, frozen=True):
     fresh: Sequence[bytes] = ()
 
     @property
-    def models(self) -> list[Model]:
-        """All models that may be asked."""
-        first = self.arguments["model"]
-        return [*(first.models.values() if isinstance(first, Router) else [first]), *self.arguments.get("fallback", ())]
+    def models(self) -> dict[str, Model]:
+        """All models that may be asked, by where the file declares them."""
+        first, fallback = self.arguments["model"], self.arguments.get("fallback", ())
+        section, models = "inference", {"inference": first}
+        if isinstance(first, Router):
+            section, models = "router", {f"router.models.{name}": model for name, model in first.models.items()}
+        return models | {f"{section}.fallback[{number}]": model for number, model in enumerate(fallback)}
+
+    @property
+    def chances(self) -> list[tuple[Model, list[Model]]]:
+        """Each model that a turn may begin with, and those that are asked after it, should it fail."""
+        first, fallback = self.arguments["model"], self.arguments.get("fallback", ())
+        models = list(first.models.values()) if isinstance(first, Router) else [first]
+        climbs = isinstance(first, Router) and first.cascade is not None  # and its run stays with whom it comes to
+        return [(each, [*(models[place:] if climbs else ()), *fallback]) for place, each in enumerate(models, 1)]
 
 
 Check = Callable[[Candidate], Iterator[Finding]]
@@ -73,10 +84,8 @@ def stable_prompt(candidate: Candidate) -> Iterator[Finding]:
     for change in changes.values():
         yield Finding("stable prompt", "fault", f"Two processes make two prompts. {change}")
     if not changes:
-        processes = len(candidate.fresh)
-        yield Finding(
-            "stable prompt", "ok", f"The prompt is the same in {processes} fresh processes, whatever the time."
-        )
+        tried = f"{len(candidate.fresh)} fresh processes with other hash seeds, time zones and dates"
+        yield Finding("stable prompt", "ok", f"The prompt is the same in {tried}.")
 
 
 def dated_prompt(candidate: Candidate) -> Iterator[Finding]:
@@ -120,10 +129,10 @@ def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
 
 def keys(candidate: Candidate) -> Iterator[Finding]:
     """Whether every service that wants a key gets one."""
-    missing = [model for model in candidate.models if _lacks_key(model)]
-    for model in missing:
-        variable = model.spoken.key_variable
-        yield Finding("keys", "fault", f"There is no key for {model.where}.", f"Set {variable}, or inference.api_key.")
+    missing = {place: model for place, model in candidate.models.items() if _lacks_key(model)}
+    for place, model in missing.items():
+        advice = f"Set {model.spoken.key_variable}, or {place}.api_key."
+        yield Finding("keys", "fault", f"There is no key for {model.where}.", advice)
     if not missing:
         yield Finding("keys", "ok", "No service that is known to want a key lacks it.")
 
@@ -144,12 +153,16 @@ def deadline(candidate: Candidate) -> Iterator[Finding]:
 
 
 def fallback(candidate: Candidate) -> Iterator[Finding]:
-    """Whether somebody else is asked when the service is down."""
-    if len({(model.where, model.name) for model in candidate.models}) > 1:
-        yield Finding("fallback", "ok", "When a model fails, another one is asked.")
+    """Whether somebody else is asked when a service is down."""
+    alone = [model.name for model, others in candidate.chances if {_asked(model)}.issuperset(map(_asked, others))]
+    section = "inference" if candidate.spec.router is None else "router"
+    told = "When the service is down, every run fails."
+    if section == "router":
+        told = f"When {one_line(' or '.join(alone))} fails, no other model is asked."
+    if alone:
+        yield Finding("fallback", "hint", told, f"Name another model in {section}.fallback.")
     else:
-        advice = "Name another model in inference.fallback."
-        yield Finding("fallback", "hint", "When the service is down, every run fails.", advice)
+        yield Finding("fallback", "ok", "When a model fails, another one is asked.")
 
 
 def tool_times(candidate: Candidate) -> Iterator[Finding]:
@@ -169,7 +182,11 @@ def tool_names(candidate: Candidate) -> Iterator[Finding]:
     """Whether tools that seem only to read are declared so."""
     seem = [tool.name for tool in candidate.tools if not tool.read_only and _first_word(tool.name) in _READING]
     if seem:
-        told = f"By its name, nothing is changed by {_names(seem)}, but no declaration says so."
+        several = len(seem) > 1
+        told = (
+            f"{_names(seem)}: by {'their names these tools only read' if several else 'its name this tool only reads'}"
+        )
+        told += f", but {'they are' if several else 'it is'} not declared so."
         advice = "With read_only=True a tool begins early, and its results can be kept."
         yield Finding("tool names", "hint", told, advice)
 
@@ -184,6 +201,10 @@ CHECKS: tuple[Check, ...] = (
     tool_times,
     tool_names,
 )
+
+
+def _asked(model: Model) -> tuple[str, str]:
+    return model.where, model.name
 
 
 def _lacks_key(model: Model) -> bool:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from hotloop.agent import Agent
 from hotloop.config.arguments import agent_arguments
 from hotloop.config.spec import AgentSpec, load_spec
 from hotloop.errors import ConfigError, ModelError, RunError
+from hotloop.lab.othertime import set_ahead
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.models.model import Model
 from hotloop.models.routing.router import Router
@@ -89,7 +89,7 @@ def fresh_prompts(path: Path) -> list[bytes]:
         finally:
             for process in started:
                 process.kill()
-                process.wait()
+                process.communicate()  # closes its pipe, too
         return [out.read_bytes() for out in outs]
 
 
@@ -117,15 +117,8 @@ def _finish(process: subprocess.Popen[str]) -> None:
         raise ConfigError(f"A fresh process could not make the agent's first prompt: {last}")
 
 
-def _move_clock(seconds: float) -> None:
-    """Let Python's own clocks be ahead; what is written in C, as `datetime.now`, sees only the other time zone."""
-    now, now_ns = time.time, time.time_ns
-    time.time = lambda: now() + seconds
-    time.time_ns = lambda: now_ns() + round(seconds * 1e9)
-
-
 def _main(config: str, out: str, ahead: str) -> None:
-    _move_clock(float(ahead))
+    set_ahead(float(ahead))
     spec: AgentSpec = load_spec(config)
     Path(out).write_bytes(asyncio.run(first_prompt(agent_arguments(spec))).body)
 

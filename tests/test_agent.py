@@ -688,6 +688,12 @@ def test_only_the_first_model_has_to_be_there_when_an_agent_warms(caplog):
         run_virtual(Agent(model="m", endpoint=down, fallback=[Model(name="f", endpoint=there)]).warm())
 
 
+@pytest.mark.parametrize("wrong", [{"connections": each} for each in ("2", 0, -1, 1.0, True)] + [{"prefix": "yes"}])
+def test_what_an_agent_cannot_warm_is_said(wrong):
+    with pytest.raises(ConfigError, match=rf"^warm\({next(iter(wrong))}={next(iter(wrong.values()))!r}\): give "):
+        run_virtual(agent_of(["Hello"]).warm(**wrong))
+
+
 def test_the_prompt_can_be_read_before_the_first_run():
     model = ScriptedModel(["", "Hello"])
     agent = Agent(model="m", endpoint=model, dialect="vllm", instructions="Be brief. " * 40, tools=[look_up])

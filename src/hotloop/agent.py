@@ -234,8 +234,11 @@ class Agent:
         """Open connections, also to tools, or load the embedded model, before the first run needs them.
 
         With `prefix`, have the models also read the tools and instructions that every conversation begins with, where
-        a service is known to cache them: a request for one token. Raises ModelError.
+        a service is known to cache them: a request for one token. Raises ModelError, ConfigError for a wrong argument.
         """
+        natural = type(connections) is int and connections > 0
+        require(natural, f"warm(connections={connections!r}): give a whole number, 1 or more.")
+        require(isinstance(prefix, bool), f"warm(prefix={prefix!r}): give True or False.")
         programs = await self._listed()
         await asyncio.gather(self._offer.connected(), self._backends.warm(connections))
         if prefix:

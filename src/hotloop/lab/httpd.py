@@ -65,7 +65,7 @@ class HttpExchange:
 
     def _begin(self, status: int, headers: Headers, data: bytes, over: bool) -> bytes:
         """The head and the first bytes of the body: of a known length, or in chunks."""
-        if any(name == b"content-length" for name, _ in headers):
+        if b"content-length" in dict(headers):
             return _response_head(status, headers) + data
         if over:
             return _response_head(status, (*headers, (b"content-length", b"%d" % len(data)))) + data

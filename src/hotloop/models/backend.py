@@ -21,7 +21,7 @@ from hotloop.models.http.transport import HttpTransport
 from hotloop.models.model import Model
 from hotloop.models.rejection import Predicate
 from hotloop.models.request import AnswerForm, RequestTemplate
-from hotloop.models.routing.routed import RouteTimes
+from hotloop.models.routing.routed import RoutedThinker
 from hotloop.models.routing.router import Router
 from hotloop.models.service import service_of
 from hotloop.models.transport import Transport
@@ -92,7 +92,6 @@ class Backends:
             self._routes = {first.name: ready(first)}
         self._fallback = [ready(model) for model in fallback]
         self._reject = reject
-        self._times = RouteTimes()
         self.all = [*self._routes.values(), *self._fallback]
 
     def thinker(self, tools: Sequence[bytes], names: frozenset[str], form: Form | None = None) -> Thinker:
@@ -100,7 +99,7 @@ class Backends:
 
         client = partial(self._client, tools=tools, names=names, form=form)
         routes: dict[str, Thinker] = {name: client(backend) for name, backend in self._routes.items()}
-        first = self._router.compiled(routes, self._times) if self._router else next(iter(routes.values()))
+        first = RoutedThinker(self._router, routes) if self._router else next(iter(routes.values()))
         return Chain([first, *map(client, self._fallback)], self._reject) if self._fallback else first
 
     def _client(self, backend: Backend, tools: Sequence[bytes], names: frozenset[str], form: Form | None) -> Client:

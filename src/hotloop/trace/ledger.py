@@ -83,8 +83,8 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     "hedge" (beside a slow one), "fallback" (another service or model), "escalation" (a stronger model), "repair" (the
     answer had the wrong form) or "prefill" (to have a prefix cached). `outcome` is "ok", "failed", "rejected" (a
     reply that was not good enough), "lost" (the other one of a hedge was first) or "cancelled"; `reason` tells why in
-    words, "" for "ok". `first` is when its first token came, 0 if none did, `usage` its tokens, as far as
-    they are known.
+    words, and of an "ok" reply what was wrong with it though it was taken. `first` is when its first token came, 0 if
+    none did, `usage` its tokens, as far as they are known.
     """
 
     turn: int

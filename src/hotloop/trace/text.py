@@ -60,7 +60,7 @@ def attempt_lines(trace: Trace) -> list[str]:
     lines = []
     for turn in dict.fromkeys(facts.turn for facts in trace.attempts):
         attempts = [facts for facts in trace.attempts if facts.turn == turn]
-        if [facts.outcome for facts in attempts] != ["ok"] or attempts[0].why != "first":
+        if [facts.outcome for facts in attempts] != ["ok"] or attempts[0].why != "first" or attempts[0].reason:
             several = len({facts.model for facts in trace.attempts}) > 1
             in_order = sorted(attempts, key=lambda facts: facts.start)
             lines += [f"turn {turn}  {_attempt(facts, several)}" for facts in in_order]

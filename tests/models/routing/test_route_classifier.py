@@ -8,6 +8,7 @@ from hotloop.lab.virtual import run_virtual
 from hotloop.models.routing.classifier import RouteClassifier
 from hotloop.models.routing.features import features
 from hotloop.models.routing.records import Record, good_enough, read_records
+from hotloop.models.routing.routed import RoutedThinker
 from hotloop.models.routing.training import train
 
 EASY = ("where is order {}?", "status of parcel {}", "订单 {} 在哪里？", "opening hours on day {}")
@@ -66,7 +67,7 @@ def test_it_decides_if_it_is_sure_and_else_the_default(training):
     async def route(prompt):
         ask, _ = ask_of(prompt)
         thinkers = {name: FakeThinker(name) for name in router.models}
-        reply = await router.compiled(thinkers).think(ask)
+        reply = await RoutedThinker(router, thinkers).think(ask)
         return reply.text, ask.ledger.facts["routes"][0].why
 
     text, why = run_virtual(route("where is order 77?"))

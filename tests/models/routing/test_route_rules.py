@@ -3,6 +3,7 @@ from thinkers import FakeThinker, ask_of, router_of
 
 from hotloop.errors import ConfigError
 from hotloop.lab.virtual import run_virtual
+from hotloop.models.routing.routed import RoutedThinker
 from hotloop.models.routing.rules import Question, Rule
 
 
@@ -53,7 +54,7 @@ def test_the_first_rule_that_fits_decides():
         for prompt in ("one", "two", "three"):
             ask, _ = ask_of(prompt)
             thinkers = {name: FakeThinker(name) for name in router.models}
-            reply = await router.compiled(thinkers).think(ask)
+            reply = await RoutedThinker(router, thinkers).think(ask)
             facts = ask.ledger.facts["routes"]
             chosen.append((reply.text, [(each.turn, each.route, each.why) for each in facts]))
         return chosen
@@ -71,7 +72,7 @@ def test_a_rule_sees_the_request():
 
     async def main():
         ask, _ = ask_of("x" * 372, left=2.0, session="s", background=True, tools=False)
-        await router.compiled({"a": FakeThinker("a"), "b": FakeThinker("b")}).think(ask)
+        await RoutedThinker(router, {"a": FakeThinker("a"), "b": FakeThinker("b")}).think(ask)
 
     run_virtual(main())
     assert seen == [Question(prompt="x" * 372, turn=0, tokens=100, tools=False, left=2.0, session="s", background=True)]

@@ -8,6 +8,7 @@ from hotloop.events import ReplyFinished, Reset, TextDelta
 from hotloop.lab.virtual import run_virtual
 from hotloop.models.reply import Call
 from hotloop.models.routing.classifier import RouteClassifier
+from hotloop.models.routing.routed import RoutedThinker
 from hotloop.models.routing.router import Cascade, Router
 from hotloop.models.routing.rules import Rule
 from hotloop.trace.ledger import Usage
@@ -20,7 +21,7 @@ def think(router, thinkers, turns=1, **options):
 
     async def main():
         ask, told = ask_of(**options)
-        thinker = router.compiled(thinkers)
+        thinker = RoutedThinker(router, thinkers)
         replies = []
         for turn in range(turns):
             ask.ledger.turn = turn
@@ -233,7 +234,7 @@ def test_it_escalates_only_while_the_stronger_one_has_time(left, answer):
     thinkers = {"fast": FakeThinker("", seconds=0.2), "strong": FakeThinker("yes", seconds=1.0)}
 
     async def main():
-        thinker = router.compiled(thinkers)
+        thinker = RoutedThinker(router, thinkers)
         first, _ = ask_of()
         await thinker.think(first)
         ask, told = ask_of(left=left)
@@ -252,9 +253,9 @@ def test_agents_with_the_same_models_share_what_is_known_of_their_times():
 
     async def main():
         first, _ = ask_of()
-        await one.compiled(thinkers).think(first)
+        await RoutedThinker(one, thinkers).think(first)
         hurried, _ = ask_of(left=1.1)
-        return await other.compiled(thinkers).think(hurried), len(thinkers["strong"].whys)
+        return await RoutedThinker(other, thinkers).think(hurried), len(thinkers["strong"].whys)
 
     assert run_virtual(main())[1] == 1
 
@@ -270,10 +271,10 @@ def test_a_model_that_is_cut_by_the_deadline_is_not_asked_in_vain_for_ever():
         for spare in (0.0, 0.02, 0.05, 0.1):
             ask, _ = ask_of(left=1.0 + spare)
             strong.seconds = 0.9 + spare
-            await router.compiled(thinkers).think(ask)
+            await RoutedThinker(router, thinkers).think(ask)
             asked.append(len(strong.whys))
         await asyncio.sleep(300)
-        await router.compiled(thinkers).think(ask_of(left=1.0)[0])
+        await RoutedThinker(router, thinkers).think(ask_of(left=1.0)[0])
         return asked, len(strong.whys)
 
     assert run_virtual(main()) == ([1, 1, 1, 1], 2)

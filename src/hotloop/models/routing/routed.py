@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,15 +13,12 @@ from hotloop.models.ask import Ask, Thinker
 from hotloop.models.dialects import Dialect
 from hotloop.models.rejection import Judged, empty_answer, first_fault, note_doubt
 from hotloop.models.reply import Reply
+from hotloop.models.routing.router import Cascade, Router
 from hotloop.models.routing.rules import Question
-from hotloop.models.routing.times import RouteTimes as RouteTimes  # models/backend.py takes it from here
 from hotloop.models.routing.times import times_of
 from hotloop.models.sizes import estimated_tokens
 from hotloop.trace.ledger import Why
 from hotloop.units import NS_PER_S, ms
-
-if TYPE_CHECKING:
-    from hotloop.models.routing.router import Cascade, Router
 
 
 class Tried(msgspec.Struct, frozen=True):

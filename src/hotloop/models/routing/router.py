@@ -10,11 +10,9 @@ import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.fields import SomeShare, check_fields, require
-from hotloop.models.ask import Thinker
 from hotloop.models.model import Model
 from hotloop.models.rejection import Predicate, empty_answer, refused_tool
 from hotloop.models.routing.classifier import RouteClassifier
-from hotloop.models.routing.routed import RoutedThinker, RouteTimes
 from hotloop.models.routing.rules import Rule
 from hotloop.words import listed
 
@@ -74,7 +72,3 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a model is to tell how sure it is of each token: one whose reply may be escalated for doubt."""
         doubts = self.cascade is not None and self.cascade.confidence is not None
         return doubts and name != list(self.models)[-1]
-
-    def compiled(self, thinkers: Mapping[str, Thinker], _: RouteTimes | None = None) -> Thinker:
-        """Who thinks for it, through the thinker of each model."""
-        return RoutedThinker(self, thinkers)

@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from hotloop.testing import raw
+
 CASES = """
 - {prompt: "say yes", equals: "yes"}
 - {prompt: "say no", equals: "no"}
@@ -78,11 +80,46 @@ def test_records_can_be_learned_from(hotloop, cases, agent, tmp_path):
     assert "there are 3 for simulated" in ended.err
 
 
+@pytest.fixture
+def shaky(serve, agent_file):
+    """An agent whose service is broken for one question of four, and which is wrong about another."""
+
+    def answer(request):
+        prompt = request["messages"][-1]["content"]
+        return raw(b"{}", status=400) if prompt == "say no" else prompt.removeprefix("say ")
+
+    return agent_file(serve(answer))
+
+
+def test_runs_that_failed_are_told_apart(hotloop, cases, shaky):
+    ended = hotloop("eval", cases, "--agent", shaky)
+    assert (ended.code, ended.err) == (1, "")
+    assert re.search(r"route +failed +right +accuracy ", ended.out)
+    assert re.search(r"(?m)^simulated +1 +2 of 3 +66\.7% ", ended.out)
+    assert "\n1 run failed, which the accuracy leaves out; most often InvalidRequest: " in ended.out
+    assert re.findall(r"(?m)^  (\w.*)", ended.out.partition("wrong on")[2]) == ["count"]
+
+
+def test_where_all_failed_nothing_is_measured(hotloop, cases, serve, agent_file):
+    ended = hotloop("eval", cases, "--agent", agent_file(serve(lambda request: raw(b"{}", status=400))))
+    assert ended.code == 1
+    assert re.search(r"(?m)^simulated +4 +0 of 0( +-){6}$", ended.out)
+    assert "wrong on" not in ended.out
+
+
+def test_records_say_nothing_of_a_run_that_failed(hotloop, cases, shaky, tmp_path):
+    records = tmp_path / "records.jsonl"
+    hotloop("eval", cases, "--agent", shaky, "--records", records)
+    assert [json.loads(line)["right"] for line in records.read_text().splitlines()] == [True, None, True, False]
+
+
 def _records(path):
     rows = [{"prompt": f"where is order {number}", "route": "fast", "right": True} for number in range(20)]
     rows += [{"prompt": f"prove theorem {number}", "route": "fast", "right": False} for number in range(20)]
     rows += [{"prompt": f"prove theorem {number}", "route": "strong", "right": True} for number in range(20)]
     rows += [{"prompt": "square the circle", "route": "strong", "right": False}]
+    rows += [{"prompt": "trisect the angle", "route": "fast", "right": None}]
+    rows += [{"prompt": "trisect the angle", "route": "strong", "right": True}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -92,7 +129,8 @@ def test_training_says_how_well_it_does(hotloop, tmp_path):
     ended = hotloop("route", _records(tmp_path / "records.jsonl"), "--out", out, "--confidence", "0.8")
     assert ended.code == 0
     lines = ended.out.splitlines()
-    assert lines[0] == "40 prompts: 20 for fast · 20 for strong · 1 left out: no route was right"
+    counts = "40 prompts: 20 for fast · 20 for strong"
+    assert lines[0] == f"{counts} · 1 left out: no route was right · 1 left out: a run failed"
     assert lines[1].split() == ["confidence", "decided", "right", "of", "these"]
     assert re.match(r" +0\.00 +100\.0% +100\.0%", lines[2])
     assert "decides from 0.8 on." in ended.out
@@ -102,7 +140,7 @@ def test_training_says_how_well_it_does(hotloop, tmp_path):
 def test_training_as_json(hotloop, tmp_path):
     out = tmp_path / "routes.json"
     shown = json.loads(hotloop("route", _records(tmp_path / "records.jsonl"), "--out", out, "--json").out)
-    assert (shown["prompts"], shown["unanswered"]) == ({"fast": 20, "strong": 20}, 1)
+    assert (shown["prompts"], shown["unanswered"], shown["failed"]) == ({"fast": 20, "strong": 20}, 1, 1)
 
 
 @pytest.mark.parametrize(

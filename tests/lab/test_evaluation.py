@@ -106,18 +106,31 @@ def test_calls_of_a_reply_that_came_to_nothing_do_not_count():
     assert outcome.why == "order_status was not called; called was nothing"
 
 
-def test_a_run_that_fails_or_waits_is_not_right(tmp_path):
+def test_a_run_that_fails_is_neither_right_nor_wrong():
     failed, answered = run([raw(b"{}", status=500), "yes"], Case("a", equals="yes"), Case("b", equals="yes"))
-    assert (failed.right, failed.output, answered.right) == (False, None, True)
+    assert (failed.right, failed.output, answered.right) == (None, None, True)
     assert failed.why.startswith("Overloaded: ")
+    (late,) = run(["yes"], Case("a", equals="yes"), policy=Policy(first_token=0.01))
+    assert late.right is None and late.why.startswith("ReplyTimeout: ")
 
+
+def test_a_model_that_comes_to_no_answer_is_wrong():
+    async def main():
+        agent = Agent(model="m", endpoint=ScriptedModel(["Forty-two."] * 2), output=int)
+        return await evaluate(agent, [Case("6 times 7?", json={"value": 42})])
+
+    (outcome,) = run_virtual(main())
+    assert outcome.right is False and outcome.why.startswith("OutputInvalid: ")
+
+
+def test_a_run_that_waits_is_not_right(tmp_path):
     async def main():
         model = ScriptedModel([call("refund", order_id="7")])
         agent = Agent(model="m", endpoint=model, tools=[refund], approvals=tmp_path / "runs")
         return await evaluate(agent, [Case("refund 7", contains=("done",))])
 
     (outcome,) = run_virtual(main())
-    assert "waits for a person" in outcome.why
+    assert outcome.right is False and "waits for a person" in outcome.why
 
 
 def test_cases_run_side_by_side_and_keep_their_order():
@@ -135,15 +148,18 @@ def test_cases_run_side_by_side_and_keep_their_order():
     assert sorted(told, key=lambda each: each.prompt) == outcomes
 
 
-def test_scores_are_of_all_outcomes():
+def test_scores_are_of_the_runs_that_did_not_fail():
     usage = {"prompt_tokens": 10, "completion_tokens": 1}
     replies = [say("yes", usage=usage), say("no", usage=usage), raw(b"{}", status=400), say("yes", usage=usage)]
     outcomes = run(replies, *[Case(f"q{number}", equals="yes") for number in range(4)], price_in=1.0, price_out=1.0)
     scored = score(outcomes)
-    assert (scored.route, scored.cases, scored.right, scored.accuracy) == ("m", 4, 2, 0.5)
+    assert (scored.route, scored.cases, scored.failed, scored.right, scored.accuracy) == ("m", 4, 1, 2, 2 / 3)
     assert (scored.p50_ms, scored.p95_ms) == (20.0, 20.0)
-    assert (scored.input_tokens, scored.cost) == (None, None)  # of the one that failed nobody knows
-    assert score(outcomes[:2]).cost == pytest.approx(22e-6)
+    assert (scored.input_tokens, scored.cost) == (30, pytest.approx(33e-6))
+    none = score(outcomes[2:3])
+    assert (none.failed, none.accuracy, none.p50_ms, none.cost) == (1, None, None, None)
+    (unpriced,) = run([say("yes", usage=usage)], Case("q", equals="yes"))
+    assert score([outcomes[0], unpriced]).cost is None
 
 
 def test_what_cannot_be_evaluated_is_refused():
@@ -162,6 +178,24 @@ def test_an_agent_without_a_router_stands_alone():
     assert named.route == "m"
     (declared,) = candidates({"model": Model(name="n", endpoint=model, price_in=1, price_out=1)})
     assert declared.route == "n"
+
+
+@pytest.mark.parametrize("declared", ["name", "model", "router", "fallback"])
+def test_each_case_is_asked_however_many_failed_before_it(declared):
+    endpoint = ScriptedModel(lambda request: raw(b"{}", status=500))
+    model = Model(name="m", endpoint=endpoint)
+    arguments = {
+        "name": {"model": "m", "endpoint": endpoint},
+        "model": {"model": model},
+        "router": {"model": Router(models={"m": model}, default="m")},
+        "fallback": {"model": "first", "endpoint": endpoint, "fallback": [model]},
+    }[declared]
+
+    async def main():
+        return [await evaluate(each.agent, [Case("q", equals="yes")] * 12) for each in candidates(arguments)]
+
+    for outcomes in run_virtual(main()):
+        assert {outcome.why.partition(":")[0] for outcome in outcomes} == {"Overloaded"}
 
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 10}

@@ -127,6 +127,8 @@ def test_text_is_no_output(kind: Any) -> None:
         (Node | Line, "must be tagged"),
         (lambda: 0, "no answer can be"),
         (set[object], "no answer can be"),
+        (pydantic.BaseModel, "no answer can be: .* a subclass of BaseModel, not BaseModel itself.$"),
+        (list[pydantic.BaseModel], "a subclass of BaseModel"),
     ],
 )
 def test_types_that_no_answer_can_have(kind: Any, words: str) -> None:

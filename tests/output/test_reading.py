@@ -50,7 +50,7 @@ def test_an_answer_may_have_words_around_it(text: str, found: bool) -> None:
     ("text", "reason"),
     [
         ("", "it is empty"),
-        ("One and two.", "JSON is malformed"),
+        ("One and two.", "there is no JSON object in it"),
         (BAD, "Expected `int`, got `str` - at `$.y`"),
         (f"It is {BAD}.", "Expected `int`, got `str` - at `$.y`"),
         (f"[{GOOD}]", "Expected `object`, got `array`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.console import counted, messages, results, write_json
 from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Count, Json, Names
 from hotloop.config.arguments import agent_arguments
@@ -50,6 +51,8 @@ def eval(
 ) -> int:
     """Put questions with known answers to an agent: accuracy, time and cost, for each model of its router and for all.
 
+    Exits with 1 if a run failed: how many is said apart from what was wrong.
+
     Example: hotloop eval cases.yaml --agent agent.yaml --records records.jsonl
 
     Parameters
@@ -79,11 +82,16 @@ def eval(
         if as_json:
             write_json({"scores": scores, "outcomes": [each for some in outcomes for each in some]})
         elif scores:
-            _tell(scores, outcomes[-1])
+            _tell(scores, outcomes)
     if interrupted:
         raise interrupted
-    counted = scores[-1:] if scores[-1].route == ROUTER else scores
-    return 1 if any(each.accuracy < (min_accuracy or 0) for each in counted) else 0
+    return 0 if _held(scores, min_accuracy or 0) else 1
+
+
+def _held(scores: list[Score], least: float) -> bool:
+    """Whether no run failed, and the agent (or each route, if its router is not among them) is right often enough."""
+    gated = scores[-1:] if scores[-1].route == ROUTER else scores
+    return not any(each.failed for each in scores) and all((each.accuracy or 0) >= least for each in gated)
 
 
 def _chosen(all_of_them: list[Candidate], names: Sequence[str] | None) -> list[Candidate]:
@@ -157,16 +165,27 @@ def _bar(route: str, questions: int) -> Iterator[Note]:
         yield lambda _: progress.advance(task)
 
 
-def _tell(scores: list[Score], outcomes: list[Outcome]) -> None:
+def _tell(scores: list[Score], outcomes: list[list[Outcome]]) -> None:
     console = results()
     console.print(_table(scores))
-    wrong = [each for each in outcomes if not each.right]
+    failed = [each for some in outcomes for each in some if each.right is None]
+    if failed:
+        told = f"{counted(len(failed), 'run')} failed, which the accuracy leaves out; most often {_most_often(failed)}"
+        console.print(f"\n{one_line(told)}", markup=False, soft_wrap=True)
+    wrong = [each for each in outcomes[-1] if each.right is False]
     if wrong:
-        console.print(f"\nwrong on {one_line(outcomes[0].route)}:", markup=False)
+        console.print(f"\nwrong on {one_line(wrong[0].route)}:", markup=False)
     for each in wrong[:_SHOWN]:
         _tell_wrong(console, each)
     if len(wrong) > _SHOWN:
         console.print(f"... and {len(wrong) - _SHOWN:,} more; --json has them all", style="dim")
+
+
+def _most_often(failed: list[Outcome]) -> str:
+    """The first of the errors of the commonest kind: their words may differ in numbers."""
+    kinds = [each.why.partition(":")[0] for each in failed]
+    ((kind, _),) = Counter(kinds).most_common(1)
+    return failed[kinds.index(kind)].why
 
 
 def _tell_wrong(console: Console, outcome: Outcome) -> None:
@@ -175,15 +194,20 @@ def _tell_wrong(console: Console, outcome: Outcome) -> None:
 
 
 def _table(scores: list[Score]) -> Table:
-    table = Table("route", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("right", "accuracy", "p50", "p95", "tokens in", "out", "cost of 1,000"):
+    any_failed = any(each.failed for each in scores)
+    failed, gap = (("failed",), 1) if any_failed else ((), 2)  # so that it fits into 80 columns
+    table = Table("route", box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
+    for heading in (*failed, "right", "accuracy", "p50", "p95", "tokens in", "out", "cost of 1,000"):
         table.add_column(heading, justify="right")
     for each in scores:
-        table.add_row(one_line(each.route), f"{each.right} of {each.cases}", f"{each.accuracy:.1%}", *_numbers(each))
+        table.add_row(one_line(each.route), *([f"{each.failed:,}"] if any_failed else []), *_numbers(each))
     return table
 
 
 def _numbers(each: Score) -> list[str]:
+    judged = each.cases - each.failed
+    accuracy = "-" if each.accuracy is None else f"{each.accuracy:.1%}"
     times = ["-" if value is None else show_ms(value) for value in (each.p50_ms, each.p95_ms)]
     tokens = ["-" if value is None else f"{value:,}" for value in (each.input_tokens, each.output_tokens)]
-    return [*times, *tokens, "-" if each.cost is None else f"{1000 * each.cost / each.cases:,.4g}"]
+    cost = "-" if each.cost is None else f"{1000 * each.cost / judged:,.4g}"
+    return [f"{each.right} of {judged}", accuracy, *times, *tokens, cost]

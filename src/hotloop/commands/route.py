@@ -34,19 +34,22 @@ def route(records: Path, /, *, out: Path, confidence: float = 0.7, as_json: Json
     labels = good_enough(known)
     training = train(labels, confidence)
     training.classifier.save(out)
-    lost = len({each.prompt for each in known}) - len(labels)
+    failed = {each.prompt for each in known if each.right is None} - labels.keys()
+    lost = {each.prompt for each in known} - labels.keys() - failed
     if as_json:
-        write_json({"out": str(out), "prompts": training.prompts, "unanswered": lost, "held_out": training.held_out})
+        left_out = {"unanswered": len(lost), "failed": len(failed)}
+        write_json({"out": str(out), "prompts": training.prompts, **left_out, "held_out": training.held_out})
     else:
-        _tell(training, lost, out)
+        _tell(training, len(lost), len(failed), out)
     return 0
 
 
-def _tell(training: Training, lost: int, out: Path) -> None:
+def _tell(training: Training, lost: int, failed: int, out: Path) -> None:
     console = results()
     counts = " · ".join(f"{count:,} for {one_line(name)}" for name, count in training.prompts.items())
     left_out = f" · {lost:,} left out: no route was right" if lost else ""
-    console.print(f"{sum(training.prompts.values()):,} prompts: {counts}{left_out}", markup=False)
+    left_out += f" · {failed:,} left out: a run failed" if failed else ""
+    console.print(f"{sum(training.prompts.values()):,} prompts: {counts}{left_out}", markup=False, soft_wrap=True)
     table = Table("confidence", "decided", "right of these", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in table.columns:
         column.justify = "right"

@@ -85,8 +85,8 @@ def _schema(kind: Any) -> tuple[Schema, bool]:
     """The schema of an object that is, or has as its "value", what this type says; and whether it has it as that."""
     try:
         whole = arguments_schema([Parameter(_VALUE, kind, msgspec.NODEFAULT, "")])
-    except ToolDefinitionError as error:
-        reason = str(error).removeprefix(f"parameter {_VALUE!r}: ")
+    except (ToolDefinitionError, AttributeError, RuntimeError) as error:  # the last two are pydantic's
+        reason = str(error).removeprefix(f"parameter {_VALUE!r}: ").partition("\n")[0].rstrip(".")
         raise ConfigError(f"output is {kind!r}, which no answer can be: {reason}.") from error
     whole = rewrite(whole, _closed)
     own, components = whole["properties"][_VALUE], whole.get("$defs", {})

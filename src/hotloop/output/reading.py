@@ -15,6 +15,7 @@ from hotloop.tools.running.result import words_of
 
 _CUT = "the token cap cut it off before it was complete; write less"
 _EMPTY = "it is empty"
+_NO_OBJECT = "there is no JSON object in it"
 
 _whole = json.JSONDecoder().raw_decode
 
@@ -72,9 +73,12 @@ def _read_text(output: Output, reply: Reply) -> Answer | Wrong:
     if not text:
         return Wrong(_EMPTY, text)
     read = _take(output, text)
-    if isinstance(read, Wrong) and not _is_json(text) and (inner := whole_object(text)):
-        return _take(output, inner, found=True)
-    return read
+    if isinstance(read, Answer) or _is_json(text):
+        return read
+    if "{" not in text:
+        return Wrong(_NO_OBJECT, text)
+    inner = whole_object(text)
+    return _take(output, inner, found=True) if inner else read
 
 
 def _take(output: Output, text: str, *, found: bool = False) -> Answer | Wrong:

@@ -118,10 +118,24 @@ def test_the_cheapest_route_that_was_right_is_the_label():
     assert good_enough(records, ["strong", "fast"]) == {"easy": "strong", "hard": "strong"}
 
 
+def test_a_route_that_failed_may_have_been_good_enough():
+    records = [
+        Record("lost", "fast", right=None),
+        Record("easy", "fast", right=True),
+        Record("again", "fast", right=None),
+        Record("again", "fast", right=True),
+        Record("hard", "fast", right=False),
+        Record("lost", "strong", right=True),
+        Record("easy", "strong", right=None),
+        Record("hard", "strong", right=None),
+    ]
+    assert good_enough(records) == {"easy": "fast", "again": "fast"}
+
+
 def test_records_are_lines_of_json(tmp_path):
     path = tmp_path / "records.jsonl"
-    path.write_text('{"prompt":"a","route":"x","right":true}\n\n{"prompt":"b","route":"y","right":false,"ms":3}\n')
-    assert read_records(path) == [Record("a", "x", right=True), Record("b", "y", right=False)]
+    path.write_text('{"prompt":"a","route":"x","right":true}\n\n{"prompt":"b","route":"y","right":null,"ms":3}\n')
+    assert read_records(path) == [Record("a", "x", right=True), Record("b", "y", right=None)]
 
 
 @pytest.mark.parametrize(

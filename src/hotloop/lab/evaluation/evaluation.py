@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from hotloop.agent import Agent, Result
-from hotloop.errors import ConfigError, HotloopError, RunError
+from hotloop.errors import ConfigError, HotloopError, RunError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallSealed, ReplyFinished, Reset, RunFinished, ToolFinished, ToolStarted
 from hotloop.lab.evaluation.cases import Case
 from hotloop.lab.evaluation.judging import Made, fault
@@ -21,17 +21,20 @@ from hotloop.units import clock, ms
 
 T = TypeVar("T", int, float)
 
+_ITS_OWN_DOING = (RunError, ToolUseFailed, TruncatedReply)  # of a model that had its say, and came to no answer
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one case on one route: whether it was `right`, or else `why` not.
 
+    `right` is None if the run failed, by its service or its time, which says nothing about the model's answers.
     `output` is None if there is no answer; tokens and cost are None where they are not known. `answered` is the route
     whose model answered (or a fallback's model), and `confidence` how sure that was, as far as it is known.
     """
 
     route: str
     prompt: str
-    right: bool
+    right: bool | None
     why: str = ""
     output: str | None = None
     ms: float
@@ -43,12 +46,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """All outcomes of one route in numbers: `p50_ms` and `p95_ms` are of runs that ended, None if none did."""
+    """All outcomes of one route in numbers, all of them but `cases` and `failed` of the runs that did not fail.
+
+    `accuracy` is the share of these that was right; `p50_ms` and `p95_ms` are of those with an answer. None is unknown.
+    """
 
     route: str
     cases: int
+    failed: int
     right: int
-    accuracy: float
+    accuracy: float | None
     p50_ms: float | None
     p95_ms: float | None
     input_tokens: int | None
@@ -67,7 +74,8 @@ async def evaluate(
 ) -> list[Outcome]:
     """The outcome of each case, in the order of the cases, `concurrency` of them at a time.
 
-    A run that fails, or waits for a person, is one that is not right. `route` is what the outcomes are called,
+    A run that ends without an answer by the model's own doing, or waits for a person, is not right; one that fails
+    otherwise is neither right nor wrong. `route` is what the outcomes are called,
     `on_outcome` is called as each comes. Raises ConfigError for what is no Case, and a concurrency below 1.
     """
     for case in cases:
@@ -97,18 +105,20 @@ def score(outcomes: Sequence[Outcome]) -> Score:
     """
     if not outcomes:
         raise ConfigError("There are no outcomes to score; put at least one case to an agent.")
-    times = [outcome.ms for outcome in outcomes if outcome.output is not None]
-    right = sum(outcome.right for outcome in outcomes)
+    judged = [outcome for outcome in outcomes if outcome.right is not None]
+    times = [outcome.ms for outcome in judged if outcome.output is not None]
+    right = sum(outcome.right is True for outcome in judged)
     return Score(
         route=outcomes[0].route,
         cases=len(outcomes),
+        failed=len(outcomes) - len(judged),
         right=right,
-        accuracy=right / len(outcomes),
+        accuracy=right / len(judged) if judged else None,
         p50_ms=percentile(times, 50) if times else None,
         p95_ms=percentile(times, 95) if times else None,
-        input_tokens=_sum([outcome.input_tokens for outcome in outcomes]),
-        output_tokens=_sum([outcome.output_tokens for outcome in outcomes]),
-        cost=_sum([outcome.cost for outcome in outcomes]),
+        input_tokens=_sum([outcome.input_tokens for outcome in judged]),
+        output_tokens=_sum([outcome.output_tokens for outcome in judged]),
+        cost=_sum([outcome.cost for outcome in judged]),
     )
 
 
@@ -119,7 +129,8 @@ async def _outcome(agent: Agent, case: Case, route: str, price: Price | None) ->
         result, calls = await _run(agent, case.prompt)
     except HotloopError as error:
         why = f"{type(error).__name__}: {error}"
-        return Outcome(route=route, prompt=case.prompt, right=False, why=why, ms=ms(now() - begun))
+        right = False if isinstance(error, _ITS_OWN_DOING) else None
+        return Outcome(route=route, prompt=case.prompt, right=right, why=why, ms=ms(now() - begun))
     text = _text(result)
     why = fault(case, text, calls)
     answered, confidence = _answered(result.trace, route)

@@ -11,11 +11,11 @@ from hotloop.files import json_lines
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One prompt, answered by one route; `right` is whether that was good enough."""
+    """One prompt, put to one route; `right` is whether its answer was good enough, None if the run failed."""
 
     prompt: str
     route: str
-    right: bool
+    right: bool | None
 
 
 def read_records(path: str | Path) -> list[Record]:
@@ -28,13 +28,17 @@ def read_records(path: str | Path) -> list[Record]:
 
 
 def good_enough(records: Iterable[Record], routes: Iterable[str] = ()) -> dict[str, str]:
-    """For each prompt the first route, in the order of `routes`, that was right; prompts without one are left out.
+    """For each prompt the first route, in the order of `routes`, that was right.
 
+    Prompts without one are left out, and those for which a route before it failed, which might have been right.
     Without `routes` their order is that in which the records name them: `hotloop eval` writes the cheapest first.
     """
-    right: dict[str, set[str]] = {}
+    possible: dict[str, dict[str, bool | None]] = {}  # routes that were not wrong
     order = dict.fromkeys(routes)
     for record in records:
         order.setdefault(record.route)
-        right.setdefault(record.prompt, set()).update([record.route] if record.right else [])
-    return {prompt: next(route for route in order if route in those) for prompt, those in right.items() if those}
+        if record.right is not False:
+            those = possible.setdefault(record.prompt, {})
+            those[record.route] = record.right or those.get(record.route)
+    first = {prompt: next(route for route in order if route in those) for prompt, those in possible.items()}
+    return {prompt: route for prompt, route in first.items() if possible[prompt][route]}

@@ -9,6 +9,7 @@ import threading
 from itertools import count
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from hotloop.lab.profilefile import load_profile
@@ -90,6 +91,12 @@ def test_reply_that_takes_too_long_is_a_failure(hotloop, serve):
     assert "1 failed: ReplyTimeout: The reply was not complete within 0.02 s." in ended.out
 
 
+def test_no_time_for_a_reply_is_refused(hotloop):
+    ended = hotloop("probe", "http://127.0.0.1:9/v1", "--model", "m", "--timeout", "0s")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No reply comes in no time" in ended.err
+
+
 def test_buffered_streams_are_called_so(hotloop, serve):
     ended = hotloop("probe", serve(["one two three four five six seven"], ttft=0.01), "--model", "m", "-n", 2)
     assert "2 buffered:" in ended.out
@@ -147,10 +154,12 @@ def test_a_quick_probe_shows_what_it_found_and_keeps_the_profile(hotloop, serve,
         r"milliseconds +ttft p50 +p95 +tpot p50 +p95 +p99",
         r"10 in a row( +[\d,.]+){5}",
         r"2,000 tokens, cached( +[\d,.]+){5}",
-        r"10 in a row: jitter between tokens \d+% · \d+ took more than three times",
+        r"10 in a row: \d+ took more than three times",
+        r"kind +lpu: replies do not slow each other down",
         r"replies at once +5",
         r"prefix cache +in blocks of \d+ tokens",
-        r"confidence +(good|medium|low); median error",
+        r"jitter +\d+% before the first token, \d+% from reply to reply",
+        r"confidence +(medium|low), seen up to 8 at once; median error",
         r"All of this simulated with the profile: medians differ by ttft \d+%",
         r"Written to .*fast.yaml; simulate it with: hotloop sim .*fast.yaml",
     ):
@@ -160,6 +169,12 @@ def test_a_quick_probe_shows_what_it_found_and_keeps_the_profile(hotloop, serve,
     assert profile.base_ms + profile.rtt_ms == pytest.approx(5, abs=4)
     assert profile.tpot_ms.a == pytest.approx(2, rel=0.2)
     assert re.match(r"hotloop probe of 127\.0\.0\.1:\d+ on \d{4}-\d\d-\d\d, \d+ requests", profile.source)
+
+
+def test_no_limit_is_claimed_beyond_what_was_seen(hotloop, serve):
+    url = serve(profile=msgspec.structs.replace(FAST, slots=None))
+    out = hotloop("probe", url, "--model", "m", "--quick").out
+    assert re.search(r"replies at once +no limit seen up to 8 at once\n", out)
 
 
 def test_everything_as_json(hotloop, serve):

@@ -43,6 +43,8 @@ def test_the_list_as_json(hotloop):
             "A profile has its own times: leave ttft and tpot out, or the profile.",
         ),
         (["--faults", "cu:1%"], "There is no fault 'cu'; there are 429,"),
+        (["--faults", "slow*0:5%"], "slow*0 is not slower; write 1 or more, like slow*20."),
+        (["--faults", ""], "--faults names none; fill it in, like cut:1%, or leave it out."),
         (["--rpm", "0"], 'Invalid value "0" for --rpm.'),
     ],
 )
@@ -59,6 +61,20 @@ def test_a_wrong_profile_is_told_by_line(hotloop, tmp_path):
     assert ended.code == 2
     assert f"{path}:2: kind: is 'tpu'; there are gpu, lpu\n" in ended.err
     assert f"{path}:5: tpot_ms.a: expected a number, got text\n" in ended.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_ctrl_c_again_and_again_ends_it_as_once():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*HOTLOOP, "sim"], **pipes) as process:
+        process.stdout.readline()
+        while "Try, in another terminal" not in process.stderr.readline():
+            pass
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=ENOUGH)
+    assert process.returncode == 0
+    assert err.endswith("requests served: 0 · tokens: 0\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")

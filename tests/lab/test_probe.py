@@ -117,8 +117,9 @@ def test_only_cached_prompts_begin_alike():
         probed(model, (Cell(kind, 500, 3, max_tokens=4),), asking=False)
         requests += [request["messages"][0]["content"] for request in model.requests]
     assert len({text.split("\n")[0] for text in seen["cold"]}) == 3
-    starts = {text.rsplit("\n", 1)[0] for text in seen["cached"]}
-    assert (len(seen["cached"]), len(set(seen["cached"])), len(starts)) == (4, 4, 1)
+    first, *others = (text.rsplit("\n", 1)[0] for text in seen["cached"])
+    assert (len(set(seen["cached"])), len(others)) == (4, 3)
+    assert all(first.startswith(text) and len(text) > 0.8 * len(first) for text in others)
 
 
 def test_a_conversation_has_three_turns_and_a_long_result():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
-from hotloop.lab.probing.curves import Point, fit_curve, fit_powers
+from hotloop.lab.probing.curves import Point, fit_curve, fit_powers, slope_of
 
 LOADS = (1, 4, 10, 50, 100)
 
@@ -39,6 +41,14 @@ def test_a_wrong_point_does_not_move_the_others(wrong):
 
 def test_no_coefficient_is_negative():
     assert fit_powers([Point(1, 10.0), Point(10, 8.0), Point(100, 1.0)], (0, 1, 2))[1] == 0.0
+
+
+def test_a_slope_is_told_with_its_error():
+    line = [Point(x, y, 100.0) for x, y, _ in points(10.0, 0.1)]
+    rise, error = slope_of(line, noise=0.1)
+    assert rise == pytest.approx(0.1 / (10.0 + 0.1 * sum(LOADS) / 5))
+    assert error == pytest.approx(0.1 / (100.0 * sum((x - 33) ** 2 for x in LOADS)) ** 0.5)
+    assert slope_of([Point(1, 2.0), Point(1, 3.0)], noise=0.1) == (0.0, inf)
 
 
 @pytest.mark.parametrize("few", [[], [Point(5, 3.0)], [Point(5, 3.0), Point(5, 3.2)]])

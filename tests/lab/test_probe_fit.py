@@ -154,6 +154,31 @@ def test_a_quick_probe_finds_the_times_of_a_service_at_rest():
     assert (found.base_ms, found.per_prompt_token_ms, found.tpot_ms.at(1)) == pytest.approx((12, 0.1, 10.5), rel=0.1)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_quick_probe_does_not_take_a_gpu_for_an_lpu(seed):
+    service = simulated(load_profile("gpu-h100-llama8b"), seed)  # 3 % slower at 8 at once, with 10 % of jitter
+    found = probed(service, QUICK).report(replayed=False).fit
+    assert (found.profile.kind, found.profile.slots, found.looked.at_once) == ("gpu", None, 8)
+    assert found.looked.kind_told != ("cannot be told" in found.profile.confidence)
+
+
+def test_what_came_one_at_a_time_does_not_tell_the_kind():
+    found = probed(simulated(CROWDED), FULL[:1], asking=False).report(replayed=False).fit
+    assert found.profile.confidence.startswith("medium, seen one at a time only; whether replies slow each other down")
+    assert not found.looked.kind_told
+
+
+@pytest.mark.parametrize("block", [1, 16, 32, 128])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quick_probe_finds_the_block_of_the_cache(block, seed):
+    service = simulated(msgspec.structs.replace(CROWDED, cache_block=block), seed)
+    assert probed(service, QUICK).report(replayed=False).fit.profile.cache_block == block
+
+
+def test_a_full_probe_that_fits_is_good(crowded):
+    assert crowded.fit.profile.confidence.startswith("good, seen up to 100 at once; median error")
+
+
 def test_deviations_and_confidence_tell_noise():
     quiet = probed(
         simulated(msgspec.structs.replace(CROWDED, queue_sigma=0.0, decode_sigma=0.0)), QUICK, dialect="groq"
@@ -163,7 +188,8 @@ def test_deviations_and_confidence_tell_noise():
     )
     near, far = (probe.report(replayed=False).fit for probe in (quiet, noisy))
     assert near.deviations["ttft"].p95 < 0.03 < 0.1 < far.deviations["ttft"].p95
-    assert (near.profile.confidence.split(";")[0], far.profile.confidence.split(";")[0]) == ("good", "medium")
+    assert near.profile.confidence.startswith("medium, seen up to 8 at once; median error / p95 of it: ttft ")
+    assert far.profile.confidence.startswith("medium, seen up to 8 at once; whether replies slow each other down cannot")
     assert near.profile.fit_error.keys() == near.deviations.keys() == {"ttft", "tpot", "reply"}
 
 

@@ -20,7 +20,7 @@ from hotloop.lab.probing.probe import ProbeReport
 from hotloop.lab.probing.replay import Replayed
 from hotloop.lab.probing.report import Percentiles, Summary, summary
 from hotloop.lab.probing.samples import Sample
-from hotloop.lab.profiles import Curve, Profile
+from hotloop.lab.profiles import Curve
 from hotloop.models.model import Model
 from hotloop.trace.stats import percentile
 from hotloop.units import show_ms
@@ -31,6 +31,9 @@ _FORMULAS = (
     "end to end: start of request to end of reply"
 )
 _COLOURS = {"yes": "green", "no": "red", "unknown": "yellow"}
+_KINDS = {"gpu": "replies slow each other down", "lpu": "replies do not slow each other down"}
+_UNTOLD = "a guess; whether replies slow each other down is lost in the noise, or was not seen"
+_JITTER = {"gpu": "from token to token", "lpu": "from reply to reply"}
 _BUSY = 0.8  # of the time: then it is this process that is measured
 
 
@@ -106,16 +109,14 @@ def _remarks(cells: list[Measured]) -> Iterator[str]:
     for measured in cells:
         title, told = measured.cell.title, summary(measured.asked)
         if measured.cell.kind == "steady" and told.tpot:
-            jitter = "" if told.jitter is None else f"jitter between tokens {told.jitter:.0%} · "
-            yield f"{title}: {jitter}{told.stragglers} took more than three times as long as usual"
+            yield f"{title}: {told.stragglers} took more than three times as long as usual"
         for error, times in told.failures.items():
             yield f"[red]{title}: {times} of {told.requests} failed:[/] {escape(one_line(error))}"
         if measured.stopped and measured.stopped not in told.failures:
             yield f"[yellow]{title}:[/] {escape(one_line(measured.stopped))}"
         if told.buffered:
-            yield (
-                f"[yellow]{title}:[/] {told.buffered} replies came all at once, held back on the way; they have no tpot"
-            )
+            came = "1 reply came" if told.buffered == 1 else f"{told.buffered} replies came"
+            yield f"[yellow]{title}:[/] {came} all at once, held back on the way, and without a tpot"
         if measured.busy > _BUSY:
             yield (
                 f"[yellow]{title}:[/] this machine was busy {measured.busy:.0%} of the time; "
@@ -125,7 +126,7 @@ def _remarks(cells: list[Measured]) -> Iterator[str]:
 
 def _show_fit(console: Console, fitted: Fit, replayed: list[Replayed], out: Path | None) -> None:
     table = _table("as a profile", "")
-    for name, told in _described(fitted.profile):
+    for name, told in _described(fitted):
         table.add_row(name, told)
     console.print(table)
     if replayed:
@@ -136,7 +137,9 @@ def _show_fit(console: Console, fitted: Fit, replayed: list[Replayed], out: Path
     console.print(written, soft_wrap=True, markup=False)
 
 
-def _described(profile: Profile) -> Iterator[tuple[str, str]]:
+def _described(fitted: Fit) -> Iterator[tuple[str, str]]:
+    profile, looked = fitted.profile, fitted.looked
+    yield "kind", f"{profile.kind}: {_KINDS[profile.kind] if looked.kind_told else _UNTOLD}"
     yield "first token", f"{show_ms(profile.base_ms)} + {profile.per_prompt_token_ms:.3g} ms for each prompt token"
     if profile.rtt_ms:
         yield "  round trip", f"+ {show_ms(profile.rtt_ms)}"
@@ -147,10 +150,15 @@ def _described(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.interference:
         yield "  a prompt is being read", f"{profile.interference:.0%} slower"
     queue = "" if profile.queue is None else f"; {profile.queue} more may wait"
-    yield "replies at once", "no limit seen" if profile.slots is None else f"{profile.slots}{queue}"
+    yield "replies at once", _no_limit(looked.at_once) if profile.slots is None else f"{profile.slots}{queue}"
     yield "prefix cache", f"in blocks of {profile.cache_block} tokens" if profile.cache_block else "none seen"
-    yield "jitter", f"{profile.queue_sigma:.0%} before the first token, {profile.decode_sigma:.0%} after it"
+    after = f"{profile.decode_sigma:.0%} {_JITTER[profile.kind]}"
+    yield "jitter", f"{profile.queue_sigma:.0%} before the first token, {after}"
     yield "confidence", profile.confidence
+
+
+def _no_limit(at_once: int) -> str:
+    return f"no limit seen up to {at_once} at once" if at_once > 1 else "only one at a time was seen"
 
 
 def _growth(curve: Curve) -> str:

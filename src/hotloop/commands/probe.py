@@ -86,6 +86,8 @@ def probe(
             "A profile takes more than one question: leave -n, --concurrency, --prompt and --max-tokens out, "
             "or --quick and --out."
         )
+    if not timeout:
+        raise ConfigError("No reply comes in no time: give --timeout more than 0s, or leave it out.")
     have_weights(endpoint, asked.name)
     if question:
         cell = Cell("question", 0, n or 20, concurrency or 1, max_tokens or 64, question=prompt or PROMPT)

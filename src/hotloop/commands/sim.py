@@ -16,6 +16,7 @@ from hotloop.commands.console import messages
 from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Count, Duration, Flag, Json
 from hotloop.commands.simlist import show_list
+from hotloop.errors import ConfigError
 from hotloop.lab.auto import auto
 from hotloop.lab.profiles import Profile
 from hotloop.lab.script import load_script
@@ -36,7 +37,7 @@ def sim(
     host: str = "127.0.0.1",
     script: Path | None = None,
     seed: NonNegativeInt = 0,
-    faults: Annotated[str, Parameter(show_default=False)] = "",
+    faults: str | None = None,
     rpm: Count | None = None,
     tpm: Count | None = None,
     list_: Annotated[Flag, Parameter(name="--list")] = False,
@@ -78,6 +79,8 @@ def sim(
     if list_:
         show_list(json)
         return 0
+    if faults is not None and not faults.strip():
+        raise ConfigError("--faults names none; fill it in, like cut:1%, or leave it out.")
     replies = auto if script is None else load_script(script)
     if profile is None:
         ttft, tpot = _TTFT if ttft is None else ttft, _TPOT if tpot is None else tpot
@@ -87,24 +90,25 @@ def sim(
         ttft=ttft or 0.0,
         tpot=tpot or 0.0,
         seed=seed,
-        faults=faults,
+        faults=faults or "",
         rpm=rpm,
         tpm=tpm,
         host=host,
         port=port,
     )
-    stats = run_async(_serve(service), TO_REPORT)
-    messages().print(_served(stats))
+    with suppress(KeyboardInterrupt):  # a further Ctrl-C while the first one has its effect
+        run_async(_serve(service), TO_REPORT)
+    _ignore_interrupts()
+    messages().print(_served(service.stats))
     return 0
 
 
-async def _serve(service: SimulatedService) -> Stats:
+async def _serve(service: SimulatedService) -> None:
     async with service:
         gc.collect()
         gc.freeze()  # a collection that walks everything imported would hold the tokens up by 20 ms
         _announce(service.url, service.profile)
         await _stopped()
-    return service.stats
 
 
 async def _stopped() -> None:
@@ -115,6 +119,12 @@ async def _stopped() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
+    _ignore_interrupts()
+
+
+def _ignore_interrupts() -> None:
+    """It is ending anyway: whoever presses Ctrl-C once more is not told of an interruption."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _announce(url: str, profile: Profile) -> None:

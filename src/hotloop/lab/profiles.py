@@ -34,6 +34,7 @@ from msgspec import Meta
 from hotloop.errors import ConfigError
 from hotloop.fields import in_plain_words
 from hotloop.models.dialects import DIALECTS
+from hotloop.units import parse_duration
 
 Number = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -131,11 +132,22 @@ def _misfit(name: str, value: Any) -> Iterator[tuple[str, str]]:
         msgspec.convert(parts, _FIELDS[name])
     except msgspec.ValidationError as error:
         what, place = in_plain_words(error)
-        yield f"{name}.{place}" if place else name, what
+        unit = _unit_beside(name, parts[place] if place and isinstance(parts, dict) and place in parts else parts)
+        yield f"{name}.{place}" if place else name, what + unit
         return
     for part, number in parts.items() if isinstance(parts, dict) else [("", parts)]:
         if isinstance(number, float) and not math.isfinite(number):
             yield f"{name}.{part}" if part else name, f"is {number}; give a number that is finite"
+
+
+def _unit_beside(name: str, value: Any) -> str:
+    """The end of a sentence about a time that is written with its unit."""
+    try:
+        parse_duration(value if isinstance(value, str) else "")
+    except ValueError:
+        return ""
+    unit = "milliseconds" if name.endswith("_ms") else "seconds" if name == "cache_expiry" else ""
+    return f"; write {unit} without the unit" if unit else ""
 
 
 def _unfit_for_lpu(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -59,8 +59,9 @@ class Attempt:
     async def reply(self) -> Reply:
         """The complete reply. Raises ModelError; CircuitOpen or ServiceBusy if nothing was sent."""
         service, ledger = self._service, self._ask.ledger
-        self._require_closed()
-        if not service.admission.try_enter(self._tokens, self.exchange.begun, background=self._ask.background):
+        if service.is_guarded:
+            self._require_closed()
+        if not (service.admission.free or self._enters()):
             await self._wait_for_place()
         if self._policy.hedge and (after := service.hedge_after(self._new_bytes, self.exchange.begun)) is not None:
             reply = await self._hedged(after)
@@ -69,9 +70,15 @@ class Attempt:
                 reply = await self._send(self.exchange)
             finally:
                 self.exchange.mark(ledger)
-                service.admission.leave()
+                if service.admission.counts:
+                    service.admission.leave()
         ledger.sent, ledger.sent_to = len(self._ask.messages), service
         return reply
+
+    def _enters(self) -> bool:
+        """Whether there is a place at once, which is then taken."""
+        begun, background = self.exchange.begun, self._ask.background
+        return self._service.admission.try_enter(self._tokens, begun, background=background)
 
     def _require_closed(self) -> None:
         """Raises CircuitOpen."""
@@ -163,7 +170,8 @@ class Attempt:
             else:
                 self._note(exchange, why, *_outcome(error))
             raise
-        service.replied(exchange, self._new_bytes, clock(), streamed=self._streamed)
+        size = self._new_bytes if self._policy.hedge else 0
+        service.replied(exchange, size, clock(), streamed=self._streamed)
         self._note(exchange, why, "ok", usage=reply.usage)
         return reply
 

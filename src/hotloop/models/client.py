@@ -25,7 +25,6 @@ from hotloop.errors import (
 from hotloop.events import CallOpened, CallSealed, Event, ReplyFinished, Reset, Retrying, TextDelta
 from hotloop.models.ask import Ask
 from hotloop.models.attempt import Attempt
-from hotloop.models.dialects import Dialect
 from hotloop.models.policy.policy import Policy
 from hotloop.models.reply import Reply
 from hotloop.models.request import RequestTemplate
@@ -33,7 +32,7 @@ from hotloop.models.service import Service
 from hotloop.models.translation import translated
 from hotloop.models.transport import Transport
 from hotloop.models.wire.salvage import salvage
-from hotloop.trace.ledger import Ledger, Why
+from hotloop.trace.ledger import Why
 from hotloop.units import NS_PER_S
 
 _NOT_AGAIN = (CircuitOpen, ServiceBusy)
@@ -54,14 +53,10 @@ class Client:
     ) -> None:
         self.transport = transport
         self.request = request
+        self.dialect = request.dialect
         self.service = service
         self.policy = policy
         self.tool_names = tool_names
-
-    @property
-    def dialect(self) -> Dialect:
-        """See `Thinker`."""
-        return self.request.dialect
 
     def think(self, ask: Ask, why: Why = "first") -> Coroutine[Any, Any, Reply]:
         """See `Thinker`."""
@@ -71,12 +66,13 @@ class Client:
 class _Thought:
     """The attempts at one reply, and what each of them changes about the next."""
 
-    __slots__ = ("_added", "_ask", "_attempts", "_changed", "_client", "_max_tokens", "_messages", "_why")
+    __slots__ = ("_added", "_ask", "_attempts", "_changed", "_client", "_goes_on", "_max_tokens", "_messages", "_why")
 
     def __init__(self, client: Client, ask: Ask, why: Why) -> None:
         self._client = client
         self._ask = ask
         self._why = why
+        self._goes_on = bool(ask.ledger.turns) and ask.ledger.sent_to is client.service  # so did the turn before
         foreign = ask.dialect not in (None, client.dialect)
         self._messages = translated(ask.messages, client.dialect) if foreign else ask.messages
         self._max_tokens = client.request.max_tokens
@@ -85,7 +81,8 @@ class _Thought:
         self._changed: set[type[ModelError]] = set()  # what the request was changed for, once each
 
     async def reply(self) -> Reply:
-        self._watch()
+        if self._ask.ledger.turn == 0:
+            self._watch()
         while True:
             attempt = self._attempt()
             try:
@@ -105,9 +102,7 @@ class _Thought:
     def _watch(self) -> None:
         """Notice a prompt that no longer begins as the one before it."""
         ask, client = self._ask, self._client
-        if ask.ledger.turn == 0:
-            told = client.service.watch.seen(ask.ledger.name, client.request.front, ask.messages, ask.session)
-            _warn(ask, told)
+        _warn(ask, client.service.watch.seen(ask.ledger.name, client.request.front, ask.messages, ask.session))
 
     def _attempt(self) -> Attempt:
         client, ask = self._client, self._ask
@@ -175,15 +170,9 @@ class _Thought:
     def _close(self, attempt: Attempt, reply: Reply) -> None:
         ledger, request = self._ask.ledger, self._client.request
         ledger.mark("parse")
-        if ledger.turns and _is_with(ledger, self._client.service):
+        if self._goes_on:
             _warn(self._ask, self._client.service.watch.reported(ledger.turns[-1].usage, reply.usage))
         ledger.turns.append(attempt.exchange.facts(ledger.turn, reply, self._attempts, request.stream))
-
-
-def _is_with(ledger: Ledger, service: Service) -> bool:
-    """Whether the turn before was answered by this service, too."""
-    before = [facts for facts in ledger.attempts if facts.turn == ledger.turn - 1 and facts.outcome == "ok"]
-    return bool(before) and (before[-1].service, before[-1].model) == (service.name, service.model)
 
 
 def _warn(ask: Ask, told: str) -> None:

@@ -99,7 +99,7 @@ class Exchange:
         now = self.clock()
         if not self.first:
             self.first = now
-            if not self._is_wanted():
+            if self.claim is not None and not self.claim():
                 return False
         elif now - self.since > self.gap:
             self.gap = now - self.since

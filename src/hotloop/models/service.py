@@ -32,6 +32,7 @@ from hotloop.models.prefix.watch import PrefixWatch
 from hotloop.models.transport import Transport
 from hotloop.units import NS_PER_S, ns, show_span
 
+_CURIOUS = 8  # replies without a word of limits, after which only every eighth is looked at
 _PATIENT = 4  # times the usual wait for a first token
 _AT_FIRST = 2 * NS_PER_S
 _LONGEST_HOLD = 60.0  # seconds; then one request tries whether it is still so
@@ -50,9 +51,15 @@ class Service:
         self.watch = PrefixWatch(model.spoken, self.name)
         self.payoff = Payoff()
         self._breaker = None if model.policy.breaker is None else CircuitBreaker(model.policy.breaker)
+        self._replies = 0
         self._hedges = False  # nobody who asks it sends second requests
         self._tolerable = _AT_FIRST  # a wait for a first token that does not show that something is wrong
         self._endpoint = model.endpoint  # alive as long as its id is known by
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether `require_closed` has to be asked before a request is sent."""
+        return self._breaker is not None and self._breaker.is_open
 
     def require_closed(self, now: int) -> None:
         """Take a request on, as far as the circuit breaker is concerned; raises CircuitOpen."""
@@ -89,7 +96,7 @@ class Service:
 
     def _is_unwell(self, now: int) -> bool:
         """Whether it is slow as a whole, or was closed off and is at most being tried again."""
-        return self.latencies.slow_now() or (self._breaker is not None and bool(self._breaker.describe(now)))
+        return self.latencies.slow_now() or (self._breaker is not None and self._breaker.is_open)
 
     def replied(self, exchange: Exchange, size: int, now: int, *, streamed: bool) -> None:
         """A reply was complete; `size` is how many bytes of its prompt were new.
@@ -98,10 +105,12 @@ class Service:
         """
         first = exchange.first or now
         ttft = first - exchange.begun if streamed else None
-        self.admission.learn(exchange.headers, first, exchange.begun)
+        self._replies += 1
+        if not self.admission.free or self._replies <= _CURIOUS or self._replies % _CURIOUS == 0:
+            self.admission.learn(exchange.headers, first, exchange.begun)
         if ttft is not None:
             self.latencies.silent(exchange.gap)
-            if self._hedges:
+            if self._hedges and size:
                 self.latencies.first_token(ttft, size)
             self._tolerable += (_PATIENT * ttft - self._tolerable) >> 3  # a moving average
         if self._breaker is not None:

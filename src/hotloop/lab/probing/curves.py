@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import inf
 from statistics import median
 from typing import NamedTuple
 
@@ -22,6 +23,13 @@ class Point(NamedTuple):
     x: float
     y: float
     weight: float = 1.0
+
+
+class Slope(NamedTuple):
+    """How much points rise with x, relative to what they are at their middle, and the standard error of that."""
+
+    rise: float
+    error: float
 
 
 def fit_powers(points: Sequence[Point], powers: Sequence[int]) -> Coefficients:
@@ -60,6 +68,21 @@ def fit_curve(points: Sequence[Point], noise: float) -> Coefficients:
         if squared_error(points, better) < _PAYS * squared_error(points, found):
             found = better
     return dict.fromkeys(range(3), 0.0) | found
+
+
+def slope_of(points: Sequence[Point], noise: float) -> Slope:
+    """The slope of the straight line through these points; its error is infinite if all of them have the same x.
+
+    `noise` is the relative sigma of a single measurement.
+    """
+    whole = sum(point.weight for point in points)
+    middle = sum(point.weight * point.x for point in points) / whole if whole else 0.0
+    apart = sum(point.weight * (point.x - middle) ** 2 for point in points)
+    if not apart:
+        return Slope(0.0, inf)
+    usual = sum(point.weight * point.y for point in points) / whole
+    rise = sum(point.weight * (point.x - middle) * (point.y / usual - 1) for point in points) / apart
+    return Slope(rise, noise / apart**0.5)
 
 
 def value(coefficients: Coefficients, x: float) -> float:

@@ -8,36 +8,31 @@ from typing import Literal
 import msgspec
 
 from hotloop.errors import HotloopError
+from hotloop.lab.probing.confidence import Deviation, Looked, confidence, deviation
 from hotloop.lab.probing.curves import Coefficients, fit_curve
 from hotloop.lab.probing.decoding import beside_ms, decode_sigma, decoding
 from hotloop.lab.probing.measuring import Measured
 from hotloop.lab.probing.plan import Kind
 from hotloop.lab.probing.reading import cache_block, front_points, is_known, ms_per_prompt_token, queue_sigma, rtt_ms
 from hotloop.lab.probing.samples import Sample, Stretch
-from hotloop.lab.probing.slots import queue_of, slots_of
+from hotloop.lab.probing.slots import most_at_once, queue_of, slots_of
 from hotloop.lab.profiles import Curve, Granularity, Profile
-from hotloop.trace.stats import percentile
 
 _ALONE: tuple[Kind, ...] = ("steady", "cold", "cached", "turns")
-_GOOD, _MEDIUM = 0.1, 0.25  # relative errors
 
 
 class CannotFit(HotloopError):
     """What was measured is not enough for a profile."""
 
 
-class Deviation(msgspec.Struct, frozen=True):
-    """How far predictions are from `of` measurements, relative to these."""
-
-    median: float
-    p95: float
-    of: int
-
-
 class Fit(msgspec.Struct, frozen=True):
-    """A profile, and how far its predictions of "ttft", "tpot" and "reply" are from what it was fitted to."""
+    """A profile, and how far its predictions of "ttft", "tpot" and "reply" are from what it was fitted to.
+
+    `looked` is how far that went; beyond it the profile is a guess.
+    """
 
     profile: Profile
+    looked: Looked
     deviations: dict[str, Deviation]
 
 
@@ -52,21 +47,24 @@ class Known(msgspec.Struct, frozen=True):
 
 def fit(found: Sequence[Measured], known: Known) -> Fit:
     """The profile that what was measured is like. Raises CannotFit."""
-    profile = _profile(found, known)
+    profile, kind_told = _profile(found, known)
+    looked = Looked(len(_samples(found, "steady")), most_at_once(found), kind_told, limit=profile.slots is not None)
     deviations = {
-        name: deviation
+        name: apart
         for name, pairs in (
             ("ttft", _firsts(found, profile)),
             ("tpot", _speeds(found, profile)),
             ("reply", _replies(found, profile)),
         )
-        if (deviation := _deviation(pairs))
+        if (apart := deviation(pairs))
     }
     errors = {name: _short(each.median) for name, each in deviations.items()}
-    return Fit(msgspec.structs.replace(profile, confidence=_confidence(deviations), fit_error=errors), deviations)
+    told = msgspec.structs.replace(profile, confidence=confidence(deviations, looked), fit_error=errors)
+    return Fit(told, looked, deviations)
 
 
-def _profile(found: Sequence[Measured], known: Known) -> Profile:
+def _profile(found: Sequence[Measured], known: Known) -> tuple[Profile, bool]:
+    """The profile without what it is worth, and whether its kind can be told from what was measured."""
     alone, steady = _samples(found, *_ALONE), _samples(found, "steady")
     if not any(map(is_known, alone)):
         raise CannotFit("No new prompt that came alone had a complete, streamed reply; a profile cannot be fitted.")
@@ -74,12 +72,13 @@ def _profile(found: Sequence[Measured], known: Known) -> Profile:
     rtt = rtt_ms(alone)
     queue_noise = queue_sigma(steady, reading, rtt)
     front = fit_curve(front_points([*alone, *_beside(found, slots)], reading), queue_noise)
-    tpot, interference = decoding(steady, _stretches(found, "steady", "at once"), _stretches(found, "beside"), reading)
+    quiet, disturbed = _stretches(found, "steady", "at once"), _stretches(found, "beside")
+    tpot, interference, kind_told = decoding(steady, quiet, disturbed, reading, slots)
     if not tpot[0] and not tpot[1]:
         raise CannotFit("No reply was long enough to tell how fast tokens come; a profile cannot be fitted.")
     rtt = min(rtt, front[0])
     kind: Literal["gpu", "lpu"] = "gpu" if tpot[1] or tpot[2] or interference else "lpu"
-    return Profile(
+    profile = Profile(
         name=known.name,
         kind=kind,
         base_ms=_short(front[0] - rtt),
@@ -98,6 +97,7 @@ def _profile(found: Sequence[Measured], known: Known) -> Profile:
         rtt_ms=_short(rtt),
         source=known.source,
     )
+    return profile, kind_told
 
 
 def _samples(found: Iterable[Measured], *kinds: Kind) -> list[Sample]:
@@ -149,23 +149,6 @@ def _cached(sample: Sample, profile: Profile) -> int:
         return sample.cached_tokens
     block = profile.cache_block
     return sample.shared_tokens // block * block if block else 0
-
-
-def _deviation(pairs: Iterable[tuple[float, float]]) -> Deviation | None:
-    apart = [abs(predicted - measured) / measured for predicted, measured in pairs if measured > 0]
-    return Deviation(percentile(apart, 50), percentile(apart, 95), len(apart)) if apart else None
-
-
-def _confidence(deviations: dict[str, Deviation]) -> str:
-    """In a word, and what it rests on."""
-    worst = max(each.median for each in deviations.values())
-    word = "good" if worst <= _GOOD else "medium" if worst <= _MEDIUM else "low"
-    told = (f"{name} {_percent(each.median)} / {_percent(each.p95)}" for name, each in deviations.items())
-    return f"{word}; median error / p95 of it: {', '.join(told)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
 
 
 def _curve(found: Coefficients) -> Curve:

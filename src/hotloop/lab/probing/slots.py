@@ -18,6 +18,12 @@ def slots_of(found: Sequence[Measured]) -> int | None:
     return limits.most_common(1)[0][0] if limits else None
 
 
+def most_at_once(found: Sequence[Measured]) -> int:
+    """How many requests of one wave were answered at most; 1 if there was no wave."""
+    answered = (sum(not sample.error for sample in wave) for wave in _waves(found))
+    return max(answered, default=1) or 1
+
+
 def queue_of(found: Sequence[Measured], slots: int | None) -> int | None:
     """How many requests more may wait before one is refused; None if none was, or it cannot be told."""
     full = [wave for wave in _waves(found) if any(sample.error.startswith(_BUSY) for sample in wave)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from hotloop.lab.probing.asking import Message
 
 COUNT = "Count from one to two hundred in words, separated by spaces, and say nothing else."
 _TALE = "the river ran past an old mill and under the stone bridge to the town where boats lay by the wall"
+_FEWER = 12  # words: two such steps are longer than the usual block of a cache, 16 tokens
 _OVERHEAD, _PER_WORD = 12.0, 1.1  # tokens, until the service has said more
 _REPORT = {"name": "get_report", "description": "The report.", "parameters": {"type": "object", "properties": {}}}
 
@@ -51,11 +52,18 @@ class Texts:
         return self.fixed(f"{_novel()}\n{self._filler(tokens)}\n{COUNT}")
 
     def cached(self, tokens: int) -> Callable[[], ProbePrompt]:
-        """Makes prompts that differ in their last lines only."""
-        key = _novel()
-        start = f"{key}\n{self._filler(tokens)}\n"
-        shared = self._tokens(len(start.split()))
-        return lambda: self._prompt([_said("user", f"{start}{_novel()} {COUNT}")], key=key, shared=shared)
+        """Makes prompts that begin like the first of them, each for some words less than the one before.
+
+        So services that count cached tokens show how long the blocks of their cache are.
+        """
+        key, words, made = _novel(), self._filler(tokens).split(), count()
+
+        def make() -> ProbePrompt:
+            start = f"{key}\n{' '.join(words[: max(0, len(words) - _FEWER * next(made))])}"
+            shared = self._tokens(len(start.split()))
+            return self._prompt([_said("user", f"{start}\n{_novel()} {COUNT}")], key=key, shared=shared)
+
+        return make
 
     def conversation(self, result_tokens: int, empty: str | None) -> Callable[[], ProbePrompt]:
         """Makes prompts that end three turns, in the second of which a tool gave a result of so many tokens."""

@@ -139,6 +139,8 @@ def _share(entry: str) -> tuple[float, Outgoing | Change]:
         raise ConfigError(f"There is no fault {name!r}; there are {listed(name, _FAULTS)}.")
     if times and name != "slow":
         raise ConfigError(f"Only slow can be told how many times, not {name}.")
+    if times and float(times) < 1:
+        raise ConfigError(f"slow*{times} is not slower; write 1 or more, like slow*20.")
     fault = partial(_slow, times=float(times)) if times else _FAULTS[name][1]
     return float(percent) / 100, fault
 

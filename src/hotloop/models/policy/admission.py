@@ -18,14 +18,16 @@ class Admission:
     """The places in front of one service, and the queue for them: background waits until no one else does.
 
     Agents on several event loops in several threads may share one. Whoever has entered must `leave`. Times are
-    nanoseconds of one clock. `inside` is how many places are taken, where the policy counts them.
+    nanoseconds of one clock. `inside` is how many places are taken, where the policy counts them;
+    `free` tells that whoever comes may go, because places are not counted and nothing is known of rate limits,
+    `counts` that who has entered must leave.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.inside = 0
-        self._counts = policy.max_concurrent is not None
+        self.free = policy.max_concurrent is None
+        self.counts = not self.free
         self._most = policy.max_concurrent or sys.maxsize
-        self._limited = False  # something is known of rate limits
         self._most_queued = policy.max_queued
         self._limits = RateLimits()
         self._foreground: deque[_Waiter] = deque()
@@ -39,7 +41,7 @@ class Admission:
 
     def try_enter(self, tokens: int, now: int, *, background: bool = False) -> bool:
         """Take a place for a request of so many tokens if that can be done without waiting."""
-        if not (self._counts or self._limited):
+        if self.free:
             return True
         with self._lock:
             if self._foreground or (background and self._background) or self.inside >= self._most:
@@ -72,7 +74,7 @@ class Admission:
 
     def leave(self) -> None:
         """Give the place back."""
-        if not self._counts:
+        if not self.counts:
             return
         with self._lock:
             self.inside -= 1
@@ -83,18 +85,18 @@ class Admission:
         if not tells_limits(headers):
             return
         with self._lock:
-            self._limited = self._limits.learn(headers, at, sent) or self._limited
+            self.free = not self._limits.learn(headers, at, sent) and self.free
         self._wake_next()
 
     def hold(self, until: int) -> None:
         """Let nobody in before `until`: the service asked for it."""
         with self._lock:
             self._limits.hold(until)
-            self._limited = True
+            self.free = False
         self._wake_next()  # who waits learns that it may be in vain
 
     def _take(self, tokens: int, now: int) -> None:
-        self.inside += self._counts
+        self.inside += self.counts
         self._limits.spend(tokens, now)
 
     def _line_up(self, waiter: _Waiter, line: deque[_Waiter], now: int) -> None:

@@ -47,6 +47,11 @@ class CircuitBreaker:
         )
         self._close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open or half open: then `wait` has to be asked."""
+        return self._open
+
     def wait(self, now: int) -> int:
         """0: the request may go, and has to be reported with `record` or `release`. Else nanoseconds until it may."""
         if not self._open:

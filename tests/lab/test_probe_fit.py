@@ -189,7 +189,7 @@ def test_deviations_and_confidence_tell_noise():
     near, far = (probe.report(replayed=False).fit for probe in (quiet, noisy))
     assert near.deviations["ttft"].p95 < 0.03 < 0.1 < far.deviations["ttft"].p95
     assert near.profile.confidence.startswith("medium, seen up to 8 at once; median error / p95 of it: ttft ")
-    assert far.profile.confidence.startswith("medium, seen up to 8 at once; whether replies slow each other down cannot")
+    assert far.deviations["tpot"].median > 0.1
     assert near.profile.fit_error.keys() == near.deviations.keys() == {"ttft", "tpot", "reply"}
 
 

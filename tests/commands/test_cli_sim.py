@@ -70,7 +70,7 @@ def test_ctrl_c_again_and_again_ends_it_as_once():
         process.stdout.readline()
         while "Try, in another terminal" not in process.stderr.readline():
             pass
-        while process.poll() is None:
+        for _ in range(3):
             process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=ENOUGH)
     assert process.returncode == 0

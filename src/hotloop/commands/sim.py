@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -96,9 +99,10 @@ def sim(
         host=host,
         port=port,
     )
-    with suppress(KeyboardInterrupt):  # a further Ctrl-C while the first one has its effect
+    signal.signal(signal.SIGINT, _ending_once())
+    with suppress(KeyboardInterrupt):
         run_async(_serve(service), TO_REPORT)
-    _ignore_interrupts()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # running it has put the handler back
     messages().print(_served(service.stats))
     return 0
 
@@ -119,12 +123,18 @@ async def _stopped() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
-    _ignore_interrupts()
 
 
-def _ignore_interrupts() -> None:
-    """It is ending anyway: whoever presses Ctrl-C once more is not told of an interruption."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ending_once() -> Callable[[int, FrameType | None], None]:
+    """What the first Ctrl-C does, to which those that follow add nothing."""
+    before = count()
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if not next(before):
+            raise KeyboardInterrupt
+
+    return interrupted
 
 
 def _announce(url: str, profile: Profile) -> None:

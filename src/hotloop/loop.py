@@ -179,9 +179,7 @@ def _late(program: Program, run: RunContext, turn: int) -> str:
     return ""
 
 
-def _think(
-    program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course
-) -> Coroutine[Any, Any, Reply]:
+def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Coroutine[Any, Any, Reply]:
     """The next reply, to be awaited; without `calls` to hear of its calls, it is to have none but the answer."""
     told = None
     if program.output is not None and run.emit is not nobody:

@@ -10,8 +10,8 @@ import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.models.prefix.causes import Cause
-from hotloop.models.prefix.divergence import HEAD_ROLES, Divergence, divergence
-from hotloop.models.prefix.parts import common, read_body
+from hotloop.models.prefix.divergence import Divergence, divergence
+from hotloop.models.prefix.parts import HEAD_ROLES, common, read_body
 from hotloop.models.sizes import estimated_tokens
 
 _WRAPPERS = ("body", "request", "request_body", "data", "input", "params", "kwargs")

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from statistics import median
 
 import msgspec
 
@@ -22,6 +21,7 @@ from hotloop.models.dialects import Dialect
 from hotloop.models.sizes import estimated_tokens
 from hotloop.models.translation import translated
 from hotloop.trace.ledger import Ledger
+from hotloop.trace.stats import percentile
 
 _log = logging.getLogger("hotloop.prefix")
 
@@ -77,7 +77,7 @@ class Speculator:
     def left(self, running: Iterable[tuple[str, int]], now: int) -> float:
         """Nanoseconds until the last of these calls is expected to end, judged by how long such calls took before."""
         known = [(took, begun or now) for name, begun in running if (took := self._took.get(name))]
-        return max((median(took) + begun - now for took, begun in known), default=0)
+        return max((percentile(took, 50) + begun - now for took, begun in known), default=0)
 
     def prompt(self, client: Client, messages: bytearray) -> bytes | bytearray:
         """A conversation as this client's service is sent it."""

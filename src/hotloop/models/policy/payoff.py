@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from statistics import median
 from typing import NamedTuple
 
 from hotloop.trace.ledger import Ledger
+from hotloop.trace.stats import percentile
 
 _KEPT = 32
 _PLAIN_FIRST = 3  # turns without, before the first with
@@ -42,12 +42,12 @@ class Payoff:
     def off(self) -> bool:
         """Whether it failed, or brought too little, so that it is not done for now."""
         return self._failures >= _FAILURES or (
-            len(self._ahead) >= _ENOUGH and median(self._ahead) > _BETTER * median(self._plain)
+            len(self._ahead) >= _ENOUGH and percentile(self._ahead, 50) > _BETTER * percentile(self._plain, 50)
         )
 
     def cost(self, tokens: int) -> float:
         """Nanoseconds that reading so many tokens takes, 0 while that is not known."""
-        return median(self._plain) * tokens if self._plain else 0.0
+        return percentile(self._plain, 50) * tokens if self._plain else 0.0
 
     def choose(self) -> bool:
         """Whether to read ahead now that it could pay."""

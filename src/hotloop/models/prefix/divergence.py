@@ -14,11 +14,10 @@ import msgspec
 
 from hotloop.models.prefix.causes import Cause, cause_of
 from hotloop.models.prefix.comparing import Spot, between, between_messages
-from hotloop.models.prefix.parts import Body, Part, path_to, read_body
+from hotloop.models.prefix.parts import HEAD_ROLES, Body, Part, path_to, read_body
 from hotloop.models.prefix.telling import excerpt, sentence
 from hotloop.models.sizes import estimated_tokens
 
-HEAD_ROLES = ("system", "developer")
 Kind = Literal["option", "tool", "message"]
 _Where = tuple[Kind, int, str, str]  # kind, number, name, field
 _SAMPLING = ["temperature", "top_p", "top_k", "min_p", "seed", "stop", "n", "logit_bias", "logprobs", "top_logprobs"]

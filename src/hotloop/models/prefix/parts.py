@@ -10,6 +10,8 @@ import msgspec
 
 from hotloop.errors import ConfigError
 
+HEAD_ROLES = ("system", "developer")
+
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _STEP = 4096  # bytes compared at once
 _NAMES = 12  # of a path

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotloop.models.dialects import Dialect
-from hotloop.models.prefix.causes import Cause
-from hotloop.models.prefix.divergence import HEAD_ROLES, Divergence, divergence
-from hotloop.models.prefix.parts import children, common, field_of
+from hotloop.models.prefix.parts import HEAD_ROLES, children, common, field_of
 from hotloop.trace.ledger import Usage
+
+if TYPE_CHECKING:
+    from hotloop.models.prefix.causes import Cause
 
 _log = logging.getLogger("hotloop.prefix")
 
@@ -137,7 +139,7 @@ class PrefixWatch:
         if known.new > _LOOKS and known.new & (known.new - 1):
             return ""
         nearest = max((each.whole for each in before), key=lambda other: common(other, whole))
-        return self._told(known, divergence(nearest, whole))
+        return self._told(known, nearest, whole)
 
     def _continued(self, agent: str, known: _Agent, front: bytes, session: str, messages: bytearray) -> str:
         """The next run of a session: its history has to be what was sent, and more."""
@@ -148,10 +150,13 @@ class PrefixWatch:
             sessions.pop(next(iter(sessions)))
         if before is None or messages.startswith(before):
             return ""
-        return self._told(known, divergence(front + before, front + messages), enough=1)
+        return self._told(known, front + before, front + messages, enough=1)
 
-    def _told(self, known: _Agent, found: Divergence | None, enough: int | None = None) -> str:
-        """The divergence in words, unless it may be meant, costs little or was told before."""
+    def _told(self, known: _Agent, before: bytes, now: bytes, enough: int | None = None) -> str:
+        """Where these prompts diverge, in words, unless it may be meant, costs little or was told before."""
+        from hotloop.models.prefix.divergence import divergence  # few processes ever need it
+
+        found = divergence(before, now)
         if found is None or not found.costs or found.again < self._least or found.cause in known.told:
             return ""
         known.causes[found.cause] = times = known.causes.get(found.cause, 0) + 1

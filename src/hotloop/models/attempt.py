@@ -13,6 +13,7 @@ from hotloop.models.exchange import Exchange
 from hotloop.models.policy.patience import Patience
 from hotloop.models.policy.race import Claim, Race
 from hotloop.models.reply import Reply
+from hotloop.models.sizes import estimated_tokens
 from hotloop.models.wire.chatstream import ChatStream
 from hotloop.models.wire.confidence import ScoredStream
 from hotloop.trace.ledger import AttemptFacts, Usage, Why
@@ -21,7 +22,6 @@ from hotloop.units import NS_PER_S
 if TYPE_CHECKING:
     from hotloop.models.client import Client
 
-_BYTES_A_TOKEN = 4
 _UNKNOWN = Usage()
 _TOKENS_OUT = 256  # what a reply is taken to need where nothing caps it
 
@@ -91,7 +91,7 @@ class Attempt:
     @property
     def _tokens(self) -> int:
         """About what this request takes of a limit on tokens."""
-        return len(self._body) // _BYTES_A_TOKEN + (self._max_tokens or _TOKENS_OUT)
+        return estimated_tokens(self._body) + (self._max_tokens or _TOKENS_OUT)
 
     @property
     def _new_bytes(self) -> int:

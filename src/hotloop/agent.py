@@ -288,7 +288,7 @@ class Agent:
             paused = await asyncio.to_thread(store.load, run_id)
             known = await asyncio.to_thread(store.results, run_id)
             saved = self._read(paused)
-            conversation = Conversation.restore(saved.messages, saved.kept, saved.ids_given)
+            conversation = Conversation.restore(saved.conversation)
 
             async def answer(programs: ProgramCache, ledger: Ledger) -> Answer:
                 ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)

@@ -30,6 +30,8 @@ HotloopError
     ├── TurnLimit               the turns are used up and the model still wants tools
     ├── RepeatedFailure         the same call failed three times in the same way
     ├── OutputInvalid           the answer does not have the form that was asked for
+    ├── SessionBusy             another run writes to the session, and this one does not wait
+    ├── SessionConflict         somebody else has written to the session meanwhile: nothing of this turn was kept
     └── ApprovalRequired        the run is paused until a person has decided about `calls`
 """
 
@@ -219,6 +221,18 @@ class OutputInvalid(RunError):
     def __init__(self, message: str, *, text: str) -> None:
         super().__init__(message)
         self.text = text
+
+
+class SessionBusy(RunError):
+    """Another run is writing to the session; this one was not begun."""
+
+    retryable = True
+
+
+class SessionConflict(RunError):
+    """Somebody else has written to the session since the run began, so that its turn was not kept."""
+
+    retryable = True
 
 
 class ApprovalRequired(RunError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Budget
-from hotloop.context.conversation import Conversation
+from hotloop.context.conversation import Conversation, SavedConversation
 from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
 from hotloop.events import Reset
 from hotloop.models.ahead.speculation import Speculation, Speculator, Work
@@ -71,9 +71,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     `routes` are what a router had decided, so that the run stays with the model that it is with.
     """
 
-    messages: bytes
-    kept: dict[str, str]
-    ids_given: int
+    conversation: SavedConversation
     turns: list[TurnFacts]
     turn: int
     reply: Reply
@@ -113,7 +111,7 @@ async def run(program: Program, run: RunContext) -> Answer:
     Raises HotloopError, and Paused when a person must decide first.
     """
     require_prompt(run.prompt)
-    run.conversation.user(run.prompt)
+    run.conversation.begin(run.prompt)
     return await _turns(program, run, 0, _Course({}))
 
 
@@ -297,12 +295,9 @@ def _remember_results(conversation: Conversation, ids: list[str], results: list[
 
 
 def _save(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, failures: _Failures) -> bytes:
-    messages, kept, ids_given = run.conversation.save()
     ledger = run.ledger
     saved = Checkpoint(
-        messages=messages,
-        kept=kept,
-        ids_given=ids_given,
+        conversation=run.conversation.save(),
         turns=ledger.turns,
         turn=ledger.turn,
         reply=reply,

@@ -115,7 +115,7 @@ def test_it_only_grows_and_a_branch_changes_nothing(instructions, written, dropp
 
 def test_ids_stay_unique_beyond_what_nine_places_can_count():
     conversation = Conversation()
-    conversation._calls = 99_998
+    conversation.ids_given = 99_998
     assert len(set(call(conversation, [("a", "{}", {})] * 4))) == 4
 
 

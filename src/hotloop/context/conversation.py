@@ -10,45 +10,125 @@ from hotloop.errors import ConfigError
 
 _encode = msgspec.json.encode
 _KEPT = 16 << 20  # characters
+SUMMARY_REQUEST = "What has been said and done so far, in short?"
+
+
+class Turn(msgspec.Struct, gc=False):
+    """Where a turn, a prompt and all that came of it, begins in the messages; `at` is Unix seconds, 0 unless known."""
+
+    number: int
+    start: int
+    at: float = 0.0
+
+
+class SavedConversation(msgspec.Struct, frozen=True):
+    """All of a conversation, for `Conversation.restore`."""
+
+    messages: bytes
+    kept: dict[str, str]
+    ids_given: int
+    turns: list[Turn]
+    steps: list[int]
+    head: int
+    covered: bytes
 
 
 class Conversation:
     """Messages as one run of JSON objects, so that a turn costs what it adds.
+
+    `turns` are those that the model sees, oldest first; `steps` are where the replies with calls of the newest begin.
+    At any of these the early part can be cut off without parting a call from its result.
 
     Call ids on the wire are ours, nine letters and digits that are unique in the conversation: some services refuse
     others' ids, and some repeat their own. `kept` holds results by id that the model reads only a part of, the latest
     of them up to 16 MiB.
     """
 
-    __slots__ = ("_calls", "kept", "messages")
+    __slots__ = ("_before", "_covered", "_head", "ids_given", "kept", "messages", "steps", "turns")
 
     def __init__(self, instructions: str = "") -> None:
         self.messages = bytearray()
         self.kept: dict[str, str] = {}
-        self._calls = 0
+        self.turns: list[Turn] = []
+        self.steps: list[int] = []
+        self.ids_given = 0
+        self._head = 0  # where the first message begins that is not of the system
+        self._covered = b""  # steps of the newest turn that a summary stands for
+        self._before: tuple[dict[str, str], int] = ({}, 0)  # what was kept, and ids given, before the newest turn
         if instructions:
             self._append({"role": "system", "content": instructions})
+            self._head = len(self.messages) + 1
 
     def branch(self) -> Conversation:
         """A copy that can be written to and dropped without a trace in this one."""
-        copy = Conversation()
-        copy.messages = bytearray(self.messages)
-        copy.kept = dict(self.kept)
-        copy._calls = self._calls
-        return copy
+        return self.restore(self.save())
 
-    def save(self) -> tuple[bytes, dict[str, str], int]:
-        """The messages, the kept results, and how many ids were given; what `restore` takes."""
-        return bytes(self.messages), self.kept, self._calls
+    def save(self) -> SavedConversation:
+        """All of it, for `restore`."""
+        turns = [msgspec.structs.replace(turn) for turn in self.turns]
+        messages, kept = bytes(self.messages), dict(self.kept)
+        return SavedConversation(messages, kept, self.ids_given, turns, list(self.steps), self._head, self._covered)
 
     @classmethod
-    def restore(cls, messages: bytes, kept: dict[str, str], calls: int) -> Conversation:
+    def restore(cls, saved: SavedConversation) -> Conversation:
         """A conversation that was saved."""
         restored = cls()
-        restored.messages = bytearray(messages)
-        restored.kept = kept
-        restored._calls = calls
+        restored.messages = bytearray(saved.messages)
+        restored.kept, restored.ids_given = saved.kept, saved.ids_given
+        restored.turns, restored.steps = saved.turns, saved.steps
+        restored._head, restored._covered = saved.head, saved.covered
         return restored
+
+    def begin(self, prompt: str, number: int = 1, at: float = 0.0) -> None:
+        """A turn, with what the user says."""
+        self._before = (dict(self.kept), self.ids_given)
+        start = self._next()
+        self.user(prompt)
+        self.turns.append(Turn(number, start, at))
+        self.steps, self._covered = [], b""
+
+    def undo(self) -> None:
+        """Take back the newest turn, as if it had never begun."""
+        del self.messages[max(self.turns.pop().start - 1, 0) :]
+        self.kept, self.ids_given = self._before
+        self.steps, self._covered = [], b""
+
+    def newest(self) -> bytes:
+        """The messages of the newest turn, all of them."""
+        start = self.turns[-1].start
+        if not self._covered:
+            return bytes(self.messages[start:])
+        first = self.steps[0]
+        return b"".join((self.messages[start:first], self._covered, self.messages[first:]))
+
+    def forget(self, until: int) -> None:
+        """Leave out the turns before the one that begins at `until`; what a summary says of earlier ones stays."""
+        self._replace(self.turns[0].start, until, b"")
+
+    def summarise(self, until: int, text: str) -> None:
+        """Put a summary in the place of all that is before `until`, where a turn or a step begins.
+
+        Of the newest turn its prompt stays, and `newest` still has all of it.
+        """
+        pair = [{"role": "user", "content": SUMMARY_REQUEST}, {"role": "assistant", "content": text}]
+        instead = b"".join(_encoded(message) + b"," for message in pair)
+        newest = self.turns[-1]
+        if until <= newest.start:
+            self._replace(self._head, until, instead)
+            return
+        prompt = bytes(self.messages[newest.start : self.steps[0]])
+        self._covered += self.messages[self.steps[0] : until]
+        self._replace(self._head, until, instead + prompt)
+        newest.start -= len(prompt)
+
+    def _replace(self, begin: int, until: int, instead: bytes) -> None:
+        """Put these bytes in the place of earlier ones; what comes after moves, and turns that began there are gone."""
+        self.messages[begin:until] = instead
+        moved = begin + len(instead) - until
+        self.turns = [turn for turn in self.turns[:-1] if turn.start >= until] + self.turns[-1:]
+        for turn in self.turns:
+            turn.start = max(turn.start, until) + moved
+        self.steps = [step + moved for step in self.steps if step >= until]
 
     def user(self, text: str) -> None:
         """What the user says."""
@@ -60,8 +140,8 @@ class Conversation:
 
     def new_id(self) -> str:
         """The id of the next call."""
-        self._calls += 1
-        return f"call{self._calls:05d}"
+        self.ids_given += 1
+        return f"call{self.ids_given:05d}"
 
     def keep(self, call_id: str, content: str) -> None:
         """Keep a whole result, of which the model reads a part."""
@@ -87,20 +167,28 @@ class Conversation:
         if reasoning:
             message["reasoning_content"] = reasoning
         message["tool_calls"] = items
+        start = self._next()
         self._append(message)
+        self.steps.append(start)
 
     def result(self, call_id: str, content: str) -> None:
         """What a tool gave; every call gets exactly one."""
         self._append({"role": "tool", "tool_call_id": call_id, "content": content})
 
+    def _next(self) -> int:
+        """Where the next message will begin."""
+        return len(self.messages) + bool(self.messages)
+
     def _append(self, message: dict[str, Any]) -> None:
-        try:
-            encoded = _encode(message)
-        except UnicodeEncodeError as fault:
-            odd = fault.object[fault.start]
-            raise ConfigError(
-                f"The text has {odd!r}, which is no character; decode its bytes in their encoding."
-            ) from None
+        encoded = _encoded(message)
         if self.messages:
             self.messages += b","
         self.messages += encoded
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    try:
+        return _encode(message)
+    except UnicodeEncodeError as fault:
+        odd = fault.object[fault.start]
+        raise ConfigError(f"The text has {odd!r}, which is no character; decode its bytes in their encoding.") from None

@@ -1,0 +1,1 @@
+"""Facts outside the conversation: kept per user, found for a request."""

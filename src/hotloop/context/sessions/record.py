@@ -1,0 +1,97 @@
+"""What is kept of a conversation that lasts, and what every place to keep it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+
+class SessionKey(msgspec.Struct, frozen=True):
+    """One conversation: the name of its agent, "" for one without, and its own id."""
+
+    agent: str
+    id: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What the model reads of the early part of a conversation: `text`, instead of all turns up to number `turn`.
+
+    It also stands for the first `offset` bytes of the turn after that, but for the prompt that this one begins with.
+    """
+
+    text: str
+    turn: int
+    offset: int = 0
+
+
+class SessionState(msgspec.Struct, frozen=True):
+    """A conversation but for its turns. `version` counts its commits, and is the number of its newest turn.
+
+    `ids_given` is how many call ids it has used, `tools` what it offers (None: not chosen yet), `tasks` in which turn
+    each task's instructions were given. `instructions` are those of this conversation alone, `user` whose it is.
+    """
+
+    version: int = 0
+    user: str = ""
+    instructions: str = ""
+    ids_given: int = 0
+    tools: tuple[str, ...] | None = None
+    tasks: dict[str, int] = {}
+    summary: Summary | None = None
+
+
+class StoredTurn(msgspec.Struct, frozen=True, gc=False):
+    """A prompt and all that came of it: messages as JSON objects parted by commas; `at` is Unix seconds."""
+
+    number: int
+    at: float
+    messages: bytes
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """A conversation as it was kept: its state, and the turns that its summary does not stand for, oldest first."""
+
+    state: SessionState
+    turns: list[StoredTurn]
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """A conversation in a list: what it is, how long and how large; times are Unix seconds."""
+
+    agent: str
+    id: str
+    user: str
+    turns: int
+    bytes: int
+    created: float
+    updated: float
+
+
+class SessionStore(Protocol):
+    """A place where conversations are kept. Every method raises ConfigError when the place cannot be used."""
+
+    async def load(self, key: SessionKey, known: int = 0) -> StoredSession | None:
+        """The conversation, repaired if it has to be; None if it has no newer version than `known`."""
+
+    async def commit(self, key: SessionKey, state: SessionState, turn: StoredTurn, results: Mapping[str, str]) -> None:
+        """Keep a turn, the state that comes with it, and whole results by call id: all of it or nothing.
+
+        Raises SessionConflict unless the version that is kept is the one before `state.version`.
+        """
+
+    async def result(self, key: SessionKey, call_id: str) -> str | None:
+        """A whole result of which the model reads a part."""
+
+    async def turns(self, key: SessionKey) -> list[StoredTurn]:
+        """All turns, those too that a summary stands for."""
+
+    async def sessions(self, agent: str | None = None, user: str | None = None) -> list[SessionInfo]:
+        """The conversations of this agent and of this user (None: of all), the latest first."""
+
+    async def delete(self, key: SessionKey) -> bool:
+        """Forget a conversation, with its results; False if there was none."""
+
+    async def aclose(self) -> None:
+        """Close what is open; it is opened again when it is used again."""

@@ -22,6 +22,7 @@ from hotloop.errors import ArgumentsError, ConfigError, ToolDefinitionError, Too
 from hotloop.limit import Limit, stop
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.mcp import MCPServer
+from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import Reporter, reporter
 from hotloop.tools.running.tracecontext import traceparent_of
 from mcp_servers.forgetful import Forgetful
@@ -125,7 +126,7 @@ async def test_tools_are_those_of_the_server(shop):
         await tools["cancel_order"](order_id="20250101")
     assert not error.value.retryable
     loop = asyncio.get_running_loop()
-    token = reporter.set(Reporter(lambda events: None, loop, Limit(None, loop), "req-1", "call-1", "told"))
+    token = reporter.set(Reporter(lambda events: None, loop, Limit(None, loop), Caller("req-1"), "call-1", "told"))
     assert json.loads(await tools["told"]())["traceparent"] == traceparent_of("req-1", "call-1")
     reporter.reset(token)
     assert json.loads(await tools["told"]())["traceparent"] is None
@@ -135,7 +136,7 @@ async def test_progress_is_told_to_the_run(shop):
     told: list[Any] = []
     loop = asyncio.get_running_loop()
     tools = await by_name(shop)
-    token = reporter.set(Reporter(told.extend, loop, Limit(None, loop), "req-1", "call-1", "pack"))
+    token = reporter.set(Reporter(told.extend, loop, Limit(None, loop), Caller("req-1"), "call-1", "pack"))
     assert "packed" in await tools["pack"](items=2)
     reporter.reset(token)
     assert [event.status for event in told] == ["packing (1 of 2)", "packing (2 of 2)"]
@@ -145,7 +146,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_too(shop):
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
     tools = await by_name(shop)
-    reporter.set(Reporter(lambda events: begun.set(), loop, Limit(None, loop), "req-1", "call-1", "wait"))
+    reporter.set(Reporter(lambda events: begun.set(), loop, Limit(None, loop), Caller("req-1"), "call-1", "wait"))
     task = asyncio.create_task(tools["wait"](reason="slow"))
     await begun.wait()
     task.cancel()
@@ -592,7 +593,7 @@ async def test_a_real_server_from_npm(everything):
         assert json.loads(await tools["get-structured-content"](location="Chicago"))["temperature"]
         assert '{"type":"image","mimeType":"image/png","bytes":4033}' in await tools["get-tiny-image"]()
         assert json.loads(await tools["get-env"]())["SHOP_KEY"] == "given"
-        reporter.set(Reporter(told.extend, loop, Limit(None, loop), "req-1", "call-1", "long"))
+        reporter.set(Reporter(told.extend, loop, Limit(None, loop), Caller("req-1"), "call-1", "long"))
         await tools["trigger-long-running-operation"](duration=0.02, steps=2)
     assert [event.status for event in told] == ["1 of 2", "2 of 2"]
     assert tools["echo"].read_only

@@ -24,6 +24,7 @@ from hotloop.errors import ArgumentsError, ToolError, ToolUnavailable
 from hotloop.limit import Limit, stop
 from hotloop.testing import ScriptedModel
 from hotloop.testing import call as said
+from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import Reporter, reporter
 from hotloop.tools.running.tracecontext import traceparent_of
 
@@ -462,7 +463,7 @@ async def test_other_machines_are_called_through_the_proxy(tmp_path, service, mo
 
 async def test_the_trace_goes_on(call, service):
     loop = asyncio.get_running_loop()
-    token = reporter.set(Reporter(lambda events: None, loop, Limit(None, loop), "req-1", "call-1", "it"))
+    token = reporter.set(Reporter(lambda events: None, loop, Limit(None, loop), Caller("req-1"), "call-1", "it"))
     try:
         await call({})
     finally:

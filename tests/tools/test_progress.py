@@ -1,4 +1,4 @@
-"""`report` tells the caller of a run where a tool is, from wherever the tool works."""
+"""`report` tells the caller of a run where a tool is, `caller` the tool for whom it works, wherever it works."""
 
 import asyncio
 import threading
@@ -6,6 +6,8 @@ import threading
 from hotloop import Agent, report, tool
 from hotloop.events import ToolStatus
 from hotloop.testing import ScriptedModel, call, run_virtual
+from hotloop.tools.running.progress import caller
+from timed_tools import results_of
 
 
 async def statuses(*tools, calls) -> list[tuple[str, str, str]]:
@@ -81,3 +83,20 @@ def test_a_thread_that_outlives_its_run_and_loop_reports_to_nobody():
     release.set()
     assert ended.wait(10)
     assert faults == []
+
+
+def test_a_tool_knows_for_whom_it_works():
+    async def work() -> str:
+        return " ".join((caller().user, caller().session, caller().agent))
+
+    def plain() -> list[str]:
+        return [caller().run, *sorted(caller().grants)]
+
+    model = ScriptedModel([[call("work"), call("plain")], "done"])
+    agent = Agent(model="m", endpoint=model, tools=[work, plain], name="clerk", grants=["read"])
+    run_virtual(agent.session("s1").run("go", user="ann", trace_id="r1"))
+    assert results_of(model.requests[-1]) == ["ann s1 clerk", '["r1","read"]']
+
+
+def test_outside_a_run_nobody_is_the_caller():
+    assert (caller().run, caller().user, caller().session, caller().grants) == ("", "", "", frozenset())

@@ -278,7 +278,7 @@ class CallRunner:
             self._end(job, failed(f"{job.name} was not started: there is only time left to answer."), "guard", "error")
             return None
         run.emit([ToolStarted(job.call_id, job.name, job.text, prepared.tool.status_text(arguments))])
-        return Execution(prepared, arguments, run.caller.run, job.call_id, run.ledger.clock, run.emit, deadline)
+        return Execution(prepared, arguments, run.caller, job.call_id, run.ledger.clock, run.emit, deadline)
 
     async def _write(self, execution: Execution, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that makes stale what others have read, at whatever moment, and however it ends."""

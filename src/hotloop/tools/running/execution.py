@@ -14,6 +14,7 @@ from hotloop.errors import ArgumentsError, ToolError, ToolTimeout
 from hotloop.limit import Limit
 from hotloop.models.transport import Emit
 from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key, encode_result
+from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import Reporter, reporter
 from hotloop.tools.running.result import ToolResult, failure
 from hotloop.tools.running.threads import pool
@@ -51,7 +52,7 @@ class Execution(msgspec.Struct, eq=False, gc=False):
 
     prepared: PreparedTool
     arguments: dict[str, Any]
-    run_id: str
+    caller: Caller
     call_id: str
     clock: Clock
     emit: Emit
@@ -76,7 +77,7 @@ class Execution(msgspec.Struct, eq=False, gc=False):
         self.late = False
         loop = asyncio.get_running_loop()
         limit = Limit(self._time(), loop)
-        token = reporter.set(Reporter(self.emit, loop, limit, self.run_id, self.call_id, tool.name))
+        token = reporter.set(Reporter(self.emit, loop, limit, self.caller, self.call_id, tool.name))
         try:
             with limit:
                 if tool.sandbox:

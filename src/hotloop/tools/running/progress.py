@@ -1,4 +1,4 @@
-"""How a tool at work tells a person where it is."""
+"""What a tool at work knows of its run, and how it tells a person where it is."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import msgspec
 from hotloop.events import ToolStatus
 from hotloop.limit import Limit
 from hotloop.models.transport import Emit
+from hotloop.tools.running.caller import Caller
 
 
 class Reporter(msgspec.Struct, frozen=True):
-    """Who takes the events of a call's tool, on which loop, and while which limit holds."""
+    """For whom a call's tool works, and who takes its events, on which loop, and while which limit holds."""
 
     emit: Emit
     loop: asyncio.AbstractEventLoop
     limit: Limit
-    run_id: str
+    caller: Caller
     call_id: str
     name: str
 
@@ -30,6 +31,18 @@ class Reporter(msgspec.Struct, frozen=True):
 
 
 reporter: ContextVar[Reporter | None] = ContextVar("hotloop_reporter", default=None)
+_NOBODY = Caller("")
+
+
+def caller() -> Caller:
+    """Called in a tool: for whom it works, its `run`, `session` and `user` ("" for none), `agent` and `grants`.
+
+    Works in async tools and in plain functions alike, not in a sandbox; outside a run all of it is empty. Calls that
+    share one execution or a kept result have the caller that began it: a tool whose result depends on who asks wants
+    `scope="user"` or narrower.
+    """
+    here = reporter.get()
+    return here.caller if here is not None else _NOBODY
 
 
 def report(status: str) -> None:

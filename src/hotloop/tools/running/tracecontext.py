@@ -13,7 +13,7 @@ _HEX_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 def current_traceparent() -> str:
     """The `traceparent` of the call at work, "" outside of one."""
     here = reporter.get()
-    return traceparent_of(here.run_id, here.call_id) if here is not None else ""
+    return traceparent_of(here.caller.run, here.call_id) if here is not None else ""
 
 
 def traceparent_of(trace_id: str, call_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +11,20 @@ from hotloop.errors import ConfigError
 
 _encode = msgspec.json.encode
 _KEPT = 16 << 20  # characters
-SUMMARY_REQUEST = "What has been said and done so far, in short?"
+_SUMMARY_REQUEST = "What has been said and done so far, in short?"
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What the model reads of the early part of a conversation: `text`, instead of all turns up to number `turn`.
+
+    It also stands for what the turn after that has before `until` (bytes), but for its prompt, the first `prompt`
+    bytes.
+    """
+
+    text: str
+    turn: int
+    prompt: int = 0
+    until: int = 0
 
 
 class Turn(msgspec.Struct, gc=False):
@@ -31,6 +45,7 @@ class SavedConversation(msgspec.Struct, frozen=True):
     steps: list[int]
     head: int
     covered: bytes
+    summary: Summary | None
 
 
 class Conversation:
@@ -44,7 +59,7 @@ class Conversation:
     of them up to 16 MiB.
     """
 
-    __slots__ = ("_before", "_covered", "_head", "ids_given", "kept", "messages", "steps", "turns")
+    __slots__ = ("_before", "_covered", "_head", "ids_given", "kept", "messages", "steps", "summary", "turns")
 
     def __init__(self, instructions: str = "") -> None:
         self.messages = bytearray()
@@ -52,6 +67,7 @@ class Conversation:
         self.turns: list[Turn] = []
         self.steps: list[int] = []
         self.ids_given = 0
+        self.summary: Summary | None = None
         self._head = 0  # where the first message begins that is not of the system
         self._covered = b""  # steps of the newest turn that a summary stands for
         self._before: tuple[dict[str, str], int] = ({}, 0)  # what was kept, and ids given, before the newest turn
@@ -67,7 +83,9 @@ class Conversation:
         """All of it, for `restore`."""
         turns = [msgspec.structs.replace(turn) for turn in self.turns]
         messages, kept = bytes(self.messages), dict(self.kept)
-        return SavedConversation(messages, kept, self.ids_given, turns, list(self.steps), self._head, self._covered)
+        return SavedConversation(
+            messages, kept, self.ids_given, turns, list(self.steps), self._head, self._covered, self.summary
+        )
 
     @classmethod
     def restore(cls, saved: SavedConversation) -> Conversation:
@@ -76,7 +94,7 @@ class Conversation:
         restored.messages = bytearray(saved.messages)
         restored.kept, restored.ids_given = saved.kept, saved.ids_given
         restored.turns, restored.steps = saved.turns, saved.steps
-        restored._head, restored._covered = saved.head, saved.covered
+        restored._head, restored._covered, restored.summary = saved.head, saved.covered, saved.summary
         return restored
 
     def begin(self, prompt: str, number: int = 1, at: float = 0.0) -> None:
@@ -101,6 +119,34 @@ class Conversation:
         first = self.steps[0]
         return b"".join((self.messages[start:first], self._covered, self.messages[first:]))
 
+    @property
+    def parted(self) -> bool:
+        """Whether a summary stands for a part of the newest turn."""
+        return bool(self._covered)
+
+    def added(self) -> dict[str, str]:
+        """The results that were kept in the newest turn."""
+        return {call_id: kept for call_id, kept in self.kept.items() if call_id not in self._before[0]}
+
+    def add(self, turn: bytes, number: int, at: float) -> None:
+        """An earlier turn, as `newest` gave it, or as much as is to be seen of it."""
+        if self.messages:
+            self.messages += b","
+        self.turns.append(Turn(number, len(self.messages), at))
+        self.messages += turn
+
+    def select(self, places: Sequence[int]) -> Conversation:
+        """A conversation of which only the turns at these places are to be seen."""
+        chosen = self.branch()
+        first = self.turns[0].start if self.turns else len(self.messages) + 1
+        chosen.messages = self.messages[: max(first - 1, 0)]
+        ends = [*(turn.start - 1 for turn in self.turns[1:]), len(self.messages)]
+        chosen.turns = []
+        for place in places:
+            turn = self.turns[place]
+            chosen.add(bytes(self.messages[turn.start : ends[place]]), turn.number, turn.at)
+        return chosen
+
     def forget(self, until: int) -> None:
         """Leave out the turns before the one that begins at `until`; what a summary says of earlier ones stays."""
         self._replace(self.turns[0].start, until, b"")
@@ -110,16 +156,24 @@ class Conversation:
 
         Of the newest turn its prompt stays, and `newest` still has all of it.
         """
-        pair = [{"role": "user", "content": SUMMARY_REQUEST}, {"role": "assistant", "content": text}]
-        instead = b"".join(_encoded(message) + b"," for message in pair)
         newest = self.turns[-1]
         if until <= newest.start:
-            self._replace(self._head, until, instead)
+            before = next(turn.number for turn in self.turns if turn.start >= until) - 1
+            self.summary = Summary(text, before)
+            self._replace(self._head, until, _summed(text))
             return
         prompt = bytes(self.messages[newest.start : self.steps[0]])
         self._covered += self.messages[self.steps[0] : until]
-        self._replace(self._head, until, instead + prompt)
+        self.summary = Summary(text, newest.number - 1, len(prompt), len(prompt) + len(self._covered))
+        self._replace(self._head, until, _summed(text) + prompt)
         newest.start -= len(prompt)
+
+    def summed(self, summary: Summary) -> None:
+        """Begin with a summary that was made before; only what it does not stand for is to be added."""
+        self.summary = summary
+        if self.messages:
+            self.messages += b","
+        self.messages += _summed(summary.text)[:-1]
 
     def _replace(self, begin: int, until: int, instead: bytes) -> None:
         """Put these bytes in the place of earlier ones; what comes after moves, and turns that began there are gone."""
@@ -184,6 +238,12 @@ class Conversation:
         if self.messages:
             self.messages += b","
         self.messages += encoded
+
+
+def _summed(text: str) -> bytes:
+    """A summary as a question and its answer, so that the roles alternate and nobody takes it for instructions."""
+    said = _encoded({"role": "user", "content": _SUMMARY_REQUEST}), _encoded({"role": "assistant", "content": text})
+    return b",".join((*said, b""))
 
 
 def _encoded(message: dict[str, Any]) -> bytes:

@@ -7,23 +7,14 @@ from typing import Protocol
 
 import msgspec
 
+from hotloop.context.conversation import Summary
+
 
 class SessionKey(msgspec.Struct, frozen=True):
     """One conversation: the name of its agent, "" for one without, and its own id."""
 
     agent: str
     id: str
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """What the model reads of the early part of a conversation: `text`, instead of all turns up to number `turn`.
-
-    It also stands for the first `offset` bytes of the turn after that, but for the prompt that this one begins with.
-    """
-
-    text: str
-    turn: int
-    offset: int = 0
 
 
 class SessionState(msgspec.Struct, frozen=True):

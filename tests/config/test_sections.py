@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hotloop import Breaker, Policy
-from hotloop.config.spec import AgentSpec, AnswersSpec, CascadeSpec, ModelSpec, RuleSpec, load_spec
+from hotloop.config.modelspec import CascadeSpec, ModelSpec, RuleSpec
+from hotloop.config.spec import AgentSpec, AnswersSpec, load_spec
 from hotloop.errors import ConfigError
 
 LEAST = "inference: {endpoint: local, model: m}\n"

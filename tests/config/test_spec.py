@@ -13,7 +13,9 @@ import pytest
 from hotloop import Agent
 from hotloop.budget import Budget
 from hotloop.config.arguments import load_tools
-from hotloop.config.spec import AgentSpec, CacheSpec, InferenceSpec, RulesSpec, ToolsSpec, load_spec
+from hotloop.config.modelspec import InferenceSpec
+from hotloop.config.spec import AgentSpec, CacheSpec, load_spec
+from hotloop.config.toolspec import RulesSpec, ToolsSpec
 from hotloop.errors import ConfigError, ModelError, ToolDefinitionError
 from hotloop.tools.defining.tool import Tool
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.config.functions import load_function, unusable
-from hotloop.config.spec import AgentSpec, AnswersSpec, RouterSpec, RuleSpec, ToolsSpec
+from hotloop.config.contextspec import FunctionSpec
+from hotloop.config.modelspec import RouterSpec, RuleSpec
+from hotloop.config.spec import AgentSpec, AnswersSpec
+from hotloop.config.toolspec import ToolsSpec
 from hotloop.errors import ToolDefinitionError
 from hotloop.models.routing.classifier import RouteClassifier
 from hotloop.models.routing.router import Cascade, Router

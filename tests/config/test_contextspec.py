@@ -92,7 +92,10 @@ def test_what_is_not_declared_is_as_if_it_were_not_there() -> None:
         (TASK + "when: '('}", ":4: context.tasks[0]: "),
         (TASK + "when: {file: x}}", ":4: context.tasks[0].when.file: unknown key; there are function"),
         (TASK + "when: x}\n    - {name: vat, instructions: b, when: c}", ":2: context: "),
-        (CONTEXT + "tasks: [{name: a, when: b, instructions: {file: no.md}}]", ":3: context.tasks[0].instructions.file"),
+        (
+            CONTEXT + "tasks: [{name: a, when: b, instructions: {file: no.md}}]",
+            ":3: context.tasks[0].instructions.file",
+        ),
         (LEAST + "memory: {timeout: 0}", ":2: memory.timeout: expected a number > 0"),
         (LEAST + "memory: {embed: openai}", ':2: memory.embed: expected "local"'),
         (LEAST + "sessions: {busy: wait}", ':2: sessions.busy: expected "queue" or "reject" or "merge"'),

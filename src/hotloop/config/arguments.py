@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.config.functions import load_function, unusable
-from hotloop.config.contextspec import FunctionSpec
 from hotloop.config.modelspec import RouterSpec, RuleSpec
 from hotloop.config.spec import AgentSpec, AnswersSpec
 from hotloop.config.toolspec import ToolsSpec

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from hotloop.config.modelspec import ModelSpec
 from hotloop.context.settings import Context, Task, Window
-from hotloop.fields import Count, Seconds, SomeShare, Text, require
+from hotloop.fields import Count, Seconds, SomeShare, Text
 
 TextOrFile: TypeAlias = Annotated[str, Meta(extra={"file": True})]
 
@@ -25,7 +25,7 @@ Load: TypeAlias = Callable[[FunctionSpec], Callable[..., Any]]
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Instructions for the requests that need them; see `hotloop.Task`. `when` is a regular expression or a function."""
+    """Instructions for some requests; see `hotloop.Task`. `when` is a regular expression or a function."""
 
     name: Text
     instructions: TextOrFile

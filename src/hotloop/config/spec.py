@@ -40,8 +40,8 @@ class CacheSpec(msgspec.Struct, frozen=True, kw_only=True):
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An agent as a file declares it; `folder` is where its own relative paths and modules start from.
 
-    Either `inference` or `router` says who thinks; `output` is the "module:Type" of its answers. Without `context` all of
-    a session is sent, without `memory` there is none.
+    Either `inference` or `router` says who thinks; `output` is the "module:Type" of its answers. Without `memory` there
+    is none.
     """
 
     inference: InferenceSpec | None = None

@@ -1,11 +1,11 @@
-"""Calls that a person must decide about: shown, asked about on a terminal, and how to decide about them later."""
+"""What a person must decide: asked on a terminal; calls are shown before, and how to decide about them later."""
 
 from __future__ import annotations
 
 import getpass
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +15,24 @@ from rich.console import Console
 from rich.markup import escape
 
 from hotloop.commands.console import messages
+from hotloop.errors import ConfigError
 from hotloop.tools.approvals.store import ApprovalStore, PendingCall
 from hotloop.visible import one_line, visible
 
-_ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False, "l": None, "later": None}
+_YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
+_ANSWERS = _YES_OR_NO | {"l": None, "later": None}
+
+
+def can_ask() -> bool:
+    """Whether there is a person at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirmed(question: str) -> bool:
+    """Whether a person says yes to a question. Raises ConfigError if there is none to ask."""
+    if not can_ask():
+        raise ConfigError(f"{one_line(question)} Nobody is here to be asked: give --yes if it is meant.")
+    return _said(question, "y/N", _YES_OR_NO) or False
 
 
 def ask(store: ApprovalStore, run_id: str, by: str, reason: str = "") -> list[PendingCall]:
@@ -26,7 +40,7 @@ def ask(store: ApprovalStore, run_id: str, by: str, reason: str = "") -> list[Pe
     console, calls = messages(), undecided(store, run_id)
     for place, call in enumerate(calls):
         show_call(console, call)
-        approved = _decision(console, call.name)
+        approved = _said(f"Approve {call.name}?", "y/N/later", _ANSWERS)
         if approved is None:
             return calls[place:]
         store.decide(run_id, call.call_id, call.digest, approved, by, reason)
@@ -77,17 +91,18 @@ def call_as_dict(call: PendingCall) -> dict[str, object]:
     }
 
 
-def _decision(console: Console, name: str) -> bool | None:
-    """What the person says; None for later."""
+def _said(question: str, choices: str, answers: Mapping[str, bool | None]) -> bool | None:
+    """What the person says, as one of the answers; None if there is nothing more to read."""
+    console = messages()
     _forget_typed()
     while True:
         try:
-            said = console.input(f"Approve {escape(one_line(name))}? \\[y/N/later] ").strip().lower()
+            said = console.input(f"{escape(one_line(question))} \\[{choices}] ").strip().lower()
         except EOFError:
             console.print()
             return None
-        if said in _ANSWERS:
-            return _ANSWERS[said]
+        if said in answers:
+            return answers[said]
 
 
 def _forget_typed() -> None:

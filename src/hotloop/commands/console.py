@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from hotloop.models.routing.routed import RouteFacts
@@ -15,6 +17,7 @@ from hotloop.trace.trace import Trace
 from hotloop.visible import one_line, visible
 
 _WIDEST = 100  # columns: longer bars say no more
+_UNBROKEN = 10_000  # columns
 _BAR = "[▐█▏▎▍▌▋▊▉]+"
 _TIMELINE_COLOURS = (
     rf"(?m)^.{{8}}.*? (?P<cyan>{_BAR})",
@@ -47,6 +50,26 @@ def show_marked(console: Console, mark: str, text: str, style: str = "") -> None
 def counted(number: int, noun: str) -> str:
     """How many there are of what a noun with a regular plural names: "1 prompt", "1,204 prompts"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def moment(at: float) -> str:
+    """A time (Unix seconds) as a person here would write it: "2026-11-29 17:53:56"."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def plain_table(*columns: str, numbers: int = 0) -> Table:
+    """A table without lines, whose last columns are numbers."""
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for column in table.columns[len(columns) - numbers :]:
+        column.justify = "right"
+    return table
+
+
+def show_rows(table: Table) -> None:
+    """A table on stdout, each row on a line of its own, however long, so that what is in it can be copied."""
+    console = results()
+    console.width = _UNBROKEN
+    console.print(table)
 
 
 def show_trace(console: Console, trace: Trace) -> None:

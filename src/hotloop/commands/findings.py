@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hotloop.commands.console import results, write_json
+from hotloop.commands.console import plain_table, results, write_json
 from hotloop.lab.probing.abilities import Ability
 from hotloop.lab.probing.fitting import Fit
 from hotloop.lab.probing.measuring import Measured
@@ -88,7 +88,7 @@ def write_answers(model: Model, measured: Measured, ready_ms: float) -> None:
 
 
 def _abilities(found: list[Ability]) -> Table:
-    table = _table("what it can do", "", "")
+    table = plain_table("what it can do", "", "")
     for ability in found:
         colour = _COLOURS[ability.found]
         table.add_row(ability.name, f"[{colour}]{ability.found}[/]", escape(one_line(ability.why)))
@@ -96,7 +96,7 @@ def _abilities(found: list[Ability]) -> Table:
 
 
 def _cells(cells: list[Measured]) -> Table:
-    table = _table("milliseconds", "ttft p50", "p95", "tpot p50", "p95", "p99", numbers=5)
+    table = plain_table("milliseconds", "ttft p50", "p95", "tpot p50", "p95", "p99", numbers=5)
     for measured in cells:
         if measured.samples:
             told = summary(measured.asked)
@@ -125,7 +125,7 @@ def _remarks(cells: list[Measured]) -> Iterator[str]:
 
 
 def _show_fit(console: Console, fitted: Fit, replayed: list[Replayed], out: Path | None) -> None:
-    table = _table("as a profile", "")
+    table = plain_table("as a profile", "")
     for name, told in _described(fitted):
         table.add_row(name, told)
     console.print(table)
@@ -178,7 +178,7 @@ def _again(replayed: list[Replayed]) -> str:
 
 
 def _percentiles(told: Summary, samples: list[Sample]) -> Table:
-    table = _table("", "p50", "p95", "p99", numbers=3)
+    table = plain_table("", "p50", "p95", "p99", numbers=3)
     table.add_row("ttft", *_times(told.ttft))
     table.add_row("tpot", *_times(told.tpot))
     table.add_row("end to end", *_times(told.end_to_end))
@@ -186,14 +186,6 @@ def _percentiles(told: Summary, samples: list[Sample]) -> Table:
     if told.failures:
         table.add_row("ttft, with failures", *_times(told.adjusted_ttft))
         table.add_row("end to end, with failures", *_times(told.adjusted_end_to_end))
-    return table
-
-
-def _table(*columns: str, numbers: int = 0) -> Table:
-    """A plain table whose last columns are numbers."""
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
-    for column in table.columns[len(columns) - numbers :]:
-        column.justify = "right"
     return table
 
 

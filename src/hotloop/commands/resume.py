@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -13,7 +12,7 @@ from cyclopts import Parameter
 
 from hotloop.commands.answering import Answering
 from hotloop.commands.asking import call_as_dict, login_name, show_call, undecided
-from hotloop.commands.console import messages, results, write_json
+from hotloop.commands.console import messages, moment, results, write_json
 from hotloop.commands.options import Flag, Json, Name, Names
 from hotloop.commands.telling import Manner, tell
 from hotloop.errors import ConfigError
@@ -138,9 +137,8 @@ def _list(store: ApprovalStore, config: Path, as_json: bool) -> int:
 
 def _show(run: PausedRun) -> None:
     console = results()
-    since = datetime.fromtimestamp(run.paused_at).strftime("%Y-%m-%d %H:%M:%S")
     what = "waits" if any(each.decision is None for each in run.calls) else "can go on"
-    told = " · ".join(part for part in (run.run_id, run.agent, f"{what} since {since}") if part)
+    told = " · ".join(part for part in (run.run_id, run.agent, f"{what} since {moment(run.paused_at)}") if part)
     console.print(one_line(told), style="bold", markup=False, soft_wrap=True)
     for each in run.calls:
         show_call(console, each.call, *_decided(each))

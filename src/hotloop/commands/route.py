@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.table import Table
-
-from hotloop.commands.console import results, write_json
+from hotloop.commands.console import plain_table, results, write_json
 from hotloop.commands.options import Json
 from hotloop.models.routing.records import good_enough, read_records
 from hotloop.models.routing.training import Training, train
@@ -50,9 +48,7 @@ def _tell(training: Training, lost: int, failed: int, out: Path) -> None:
     left_out = f" · {lost:,} left out: no route was right" if lost else ""
     left_out += f" · {failed:,} left out: a run failed" if failed else ""
     console.print(f"{sum(training.prompts.values()):,} prompts: {counts}{left_out}", markup=False, soft_wrap=True)
-    table = Table("confidence", "decided", "right of these", box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for column in table.columns:
-        column.justify = "right"
+    table = plain_table("confidence", "decided", "right of these", numbers=3)
     for share in training.held_out:
         right = "-" if share.right is None else f"{share.right:.1%}"
         table.add_row(f"{share.confidence:.2f}", f"{share.decided:.1%}", right)

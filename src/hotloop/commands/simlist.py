@@ -5,9 +5,8 @@ from __future__ import annotations
 import textwrap
 
 import msgspec
-from rich.table import Table
 
-from hotloop.commands.console import results, write_json
+from hotloop.commands.console import plain_table, results, write_json
 from hotloop.lab.profiles import Profile
 from hotloop.lab.profiletable import PROFILES
 from hotloop.lab.service.misbehaving import faults
@@ -34,7 +33,7 @@ def show_list(json: bool) -> None:
     console.print(
         f"\nfirst token: after a prompt of {_PROMPT:,} tokens; tpot of {_MANY}: with {_MANY} replies at once\n"
     )
-    table = Table("fault", "what it does", box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    table = plain_table("fault", "what it does")
     for name, sentence in faults().items():
         table.add_row(name, sentence)
     console.print(table)

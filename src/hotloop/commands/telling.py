@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotloop.agent import Result
-from hotloop.commands.asking import call_as_dict, say_waiting, show_call
+from hotloop.commands.asking import call_as_dict, can_ask, say_waiting, show_call
 from hotloop.commands.console import messages, write_json
 from hotloop.commands.screen import tell_if_cut
 from hotloop.events import RunPaused
@@ -30,7 +30,7 @@ class Manner(NamedTuple):
     @property
     def asks(self) -> bool:
         """Whether there is a person to ask."""
-        return self.status and sys.stdin.isatty() and sys.stderr.isatty()
+        return self.status and can_ask()
 
 
 def tell(ended: Result | RunPaused, manner: Manner, config: Path) -> int:

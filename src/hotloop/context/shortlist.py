@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
+
+from hotloop.context.terms import terms
 
 
 class ToolText(NamedTuple):
@@ -29,21 +30,7 @@ _NAME_WEIGHT = 2.0  # a word of the name says more than one of the description
 _ENOUGH = 0.3  # of the best tool's score: what another tool must add to be meant as well
 _LEAST = 0.4  # of the score of one word that only one tool has: less is chance
 
-_PIECE = re.compile(r"[a-z\u00df-\u00ff]+|[\u3400-\u9fff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ENDINGS = ("ations", "ation", "ings", "ing", "ments", "ment", "ies", "ers", "ed", "er", "es", "al", "s", "y", "e")
-_FILLERS = (
-    "a about after again all also am an and any are as at be been but by can check could current currently did "
-    "do does fetch find for from get give has have hello hey hi how i if in into is it its just know let like "
-    "list look make many me much my need no not now of on one or our out please query returns search see should "
-    "show so some tell thanks that the their them then there they this to up us use want was we well were what "
-    "which who will with would you your"
-)
-_FILLER_PAIRS = (
-    "查询 查看 一下 帮我 我想 想要 请问 请帮 同时 顺便 我的 你的 什么 怎么 怎样 如何 可以 能不 不能 知道 告诉 给我 "
-    "多少 这个 那个 一个 是不 是否 有没 没有 现在 然后 以及 还有 谢谢 你好 信息 需要 获取"
-)
-_STOP = frozenset([*_FILLERS.split(), *_FILLER_PAIRS.split()])
 
 
 def shortlist(request: str, tools: Texts, limit: int) -> list[int]:
@@ -79,7 +66,7 @@ def strong_matches(request: str, tools: Texts) -> list[int]:
 
 def _scores(request: str, tools: Texts) -> list[Scores]:
     """For each tool, the terms that it shares with the request and what each is worth."""
-    asked = frozenset(_terms(request))
+    asked = frozenset(terms(request))
     weights = [_weights(name, description) for name, description in tools]
     spread = Counter(term for each in weights for term in each)
     return [
@@ -89,22 +76,5 @@ def _scores(request: str, tools: Texts) -> list[Scores]:
 
 @lru_cache(maxsize=4096)
 def _weights(name: str, description: str) -> Scores:
-    described = dict.fromkeys(_terms(description), 1.0)
-    return described | dict.fromkeys(_terms(_CAMEL.sub(" ", name)), _NAME_WEIGHT)
-
-
-def _terms(text: str) -> Iterator[str]:
-    for piece in _PIECE.findall(text.lower()):
-        if piece[0] >= "\u3400":
-            yield from (pair for pair in map("".join, pairwise(piece)) if pair not in _STOP)
-        elif piece not in _STOP:
-            yield _stem(piece)
-
-
-def _stem(word: str) -> str:
-    """`word` without its ending, if enough of it is left: "shipping", "shipped" and "shipment" become "ship"."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            stem = word[: -len(ending)]
-            return stem[:-1] if len(stem) > 3 and stem[-1] == stem[-2] else stem
-    return word
+    described = dict.fromkeys(terms(description), 1.0)
+    return described | dict.fromkeys(terms(_CAMEL.sub(" ", name)), _NAME_WEIGHT)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from questions import DEVELOPMENT, LATER, TEST
 
-from hotloop.answers import embedding
+from hotloop import embedding
 from hotloop.answers.content import content_key
 from hotloop.errors import ConfigError
 

@@ -7,11 +7,10 @@ Whatever is looked up for a question in other words is compared in its details f
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -19,15 +18,13 @@ import msgspec
 from hotloop.answers.content import content_key
 from hotloop.answers.fitness import unfit
 from hotloop.answers.normal import normalized
+from hotloop.embedding import Embed, directions, read_embed
 from hotloop.errors import ConfigError
 from hotloop.trace.ledger import Ledger
 from hotloop.units import Clock, ms, ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Embed = Callable[[Sequence[str]], Any]
-"""Texts to vectors of equal length, one each; called in a thread."""
 
 _log = logging.getLogger("hotloop.answers")
 _BYTES = 64 << 20
@@ -105,13 +102,11 @@ class AnswerCache:
         _require(_is_number(ttl) and 0 < ttl < float("inf"), "ttl", ttl, "seconds, more than 0")
         _require(type(size) is int and size >= 1, "size", size, "a whole number from 1 on")
         _require(scope in ("user", "global"), "scope", scope, '"user" or "global"')
-        known = embed is None or embed == "local" or (callable(embed) and not _is_async(embed))
-        _require(known, "embed", embed, '"local" or a function, none that is async: it is called in a thread')
         _require(_is_number(similarity) and 0 < similarity <= 1, "similarity", similarity, "a cosine above 0, up to 1")
         self.hits = self.reworded = self.misses = self.dropped = 0
         self.saved_ms = 0.0
         self._ttl, self._size, self._scope, self._similarity = ns(ttl), size, scope, similarity
-        self._embed = _local() if embed == "local" else embed
+        self._embed = read_embed(embed, "AnswerCache")
         self._length: int | None = None  # of all vectors, as the first one has it
         self._bytes = 0
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
@@ -208,21 +203,17 @@ class AnswerCache:
 
     async def _vector(self, question: str) -> NDArray[Any] | None:
         """The question's direction, of length 1; None, with a warning, if there is none to be had."""
-        import numpy as np
-
         assert self._embed is not None
         try:
-            vectors = await asyncio.to_thread(self._embed, [question])
-            vector = np.asarray(vectors[0], dtype=np.float32)
-            self._length = self._length or vector.size
-            if vector.shape != (self._length,) or not np.isfinite(vector).all():
-                raise ValueError(f"a vector of {self._length} finite numbers was expected")
+            vectors = await asyncio.to_thread(directions, self._embed, [question], self._length)
         except ConfigError:
             raise
         except Exception as error:
             _log.warning("A question could not be embedded, so only its own words count: %r", error)
             return None
-        return vector / (float(np.linalg.norm(vector)) or 1.0)
+        self._length = vectors.shape[1]
+        vector: NDArray[Any] = vectors[0]
+        return vector
 
     def _drop(self, key: Key) -> None:
         kept = self._kept.pop(key, None)
@@ -248,16 +239,6 @@ def _size(asked: Asked, text: str) -> int:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_async(function: Any) -> bool:
-    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
-
-
-def _local() -> Embed:
-    from hotloop.answers.embedding import embed_locally
-
-    return embed_locally
 
 
 def _require(condition: bool, name: str, value: object, wanted: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any, cast
 import httptools
 import msgspec
 from platforms import SERVICE_CPU, Timer, loop_factory, pin
-from workload import CHAIN, answer_tokens
+from workload import CHAIN, Task, answer_tokens
 
 CALLS = [
     ("call_a1", "query_order_status", '{"order_id":"1024"}'),
@@ -46,20 +46,22 @@ Delta = dict[str, Any]
 
 
 @cache
-def reply(workload: str, tool_results: int, usage: bool) -> list[bytes]:
-    """The reply as the chunks to write, one a token; the first has the headers, the last the end of the stream."""
-    if workload[0] == "T":
-        return _encode(_text(int(workload[1:])), "stop", usage)
-    if tool_results >= (CHAIN if workload == "B" else 1):
-        return _encode(_text(96), "stop", usage)
+def reply(workload: str, tool_results: int, usage: bool, prompts: int = 1) -> list[bytes]:
+    """The reply as the chunks to write, one a token; the first has the headers, the last the end of the stream.
+
+    `tool_results` are those since the user's last message, `prompts` all of the user's messages.
+    """
+    if workload[0] == "T" or tool_results >= (CHAIN if workload == "B" else 1):
+        return _encode(_text(Task(workload, "").answer_tokens), "stop", usage)
     record = (f"call_b{tool_results}", "fetch_record", f'{{"record_id":"rec-{tool_results:04d}"}}')
-    return _encode(_calls([record] if workload == "B" else CALLS), "tool_calls", usage)
+    page = (f"call_c{prompts}", "fetch_page", f'{{"page_id":"page-{prompts:04d}"}}')
+    return _encode(_calls({"B": [record], "C": [page]}.get(workload, CALLS)), "tool_calls", usage)
 
 
 @cache
-def whole(workload: str, tool_results: int, usage: bool) -> bytes:
+def whole(workload: str, tool_results: int, usage: bool, prompts: int = 1) -> bytes:
     """The same reply in one piece."""
-    return b"".join(reply(workload, tool_results, usage))
+    return b"".join(reply(workload, tool_results, usage, prompts))
 
 
 def _text(tokens: int) -> list[Delta]:
@@ -137,11 +139,13 @@ class Request(msgspec.Struct):
     stream_options: StreamOptions | None = None
 
     @property
-    def wants(self) -> tuple[str, int, bool]:
+    def wants(self) -> tuple[str, int, bool, int]:
         """Which reply this asks for, as the arguments of `reply` and `whole`."""
-        tool_results = sum(message.role == "tool" for message in self.messages)
+        roles = [message.role for message in self.messages]
+        prompts = roles.count("user")
+        newest = roles[len(roles) - roles[::-1].index("user") :] if prompts else roles
         usage = bool(self.stream_options and self.stream_options.include_usage)
-        return self.model.removeprefix("mock-"), tool_results, usage
+        return self.model.removeprefix("mock-"), newest.count("tool"), usage, prompts
 
 
 decode_request = msgspec.json.Decoder(Request).decode

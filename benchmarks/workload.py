@@ -3,6 +3,7 @@
 A     a question, three tool calls in one reply, an answer of 96 tokens: two turns
 B     a chain of eight tool calls, one a turn, each result about 2 KB of JSON, then 96 tokens: nine turns
 T<n>  an answer of n tokens at once, no tool
+C     a turn of a conversation: a prompt, one call for a page of the size that is its turn's, an answer of 16 tokens
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 CHAIN = 8
+ANSWERS = {"C": 16}  # tokens, where it is not 96
 API_KEY = "sk-benchmark"
 INSTRUCTIONS = (
     "You are a customer support agent of an online shop. Use the tools to look up the order, its logistics and "
@@ -37,6 +39,7 @@ ITEMS = [
 
 OnText = Callable[[str], None]
 Ask = Callable[[OnText], Awaitable[str]]
+Converse = Callable[[str, OnText], Awaitable[str]]  # one turn of a conversation
 
 
 class Tally:
@@ -85,6 +88,22 @@ async def fetch_record(record_id: str) -> dict[str, Any]:
     return {"record_id": record_id, "items": ITEMS}
 
 
+class Page:
+    """What `fetch_page` gives in this process."""
+
+    text = ""
+
+
+async def fetch_page(page_id: str) -> dict[str, Any]:
+    """Fetch a page of the manual.
+
+    Args:
+        page_id: The page's id.
+    """
+    Tally.calls += 1
+    return {"page_id": page_id, "text": Page.text}
+
+
 @dataclass(frozen=True)
 class Task:
     """One workload on one service; `base_url` is the service's OpenAI-compatible base URL."""
@@ -105,17 +124,18 @@ class Task:
     @property
     def tools(self) -> list[Callable[..., Awaitable[dict[str, Any]]]]:
         """The functions the model may call; all take one string."""
-        return [fetch_record] if self.workload == "B" else [query_order_status, query_logistics, get_user_info]
+        by_workload = {"B": [fetch_record], "C": [fetch_page]}
+        return by_workload.get(self.workload, [query_order_status, query_logistics, get_user_info])
 
     @property
     def tool_calls(self) -> int:
         """How many tools one run must run."""
-        return {"A": 3, "B": CHAIN}.get(self.workload, 0)
+        return {"A": 3, "B": CHAIN, "C": 1}.get(self.workload, 0)
 
     @property
     def answer_tokens(self) -> int:
         """The length of the answer."""
-        return int(self.workload[1:]) if self.workload[0] == "T" else 96
+        return int(self.workload[1:]) if self.workload[0] == "T" else ANSWERS.get(self.workload, 96)
 
     @property
     def answer(self) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httptools
 import msgspec
-from workload import API_KEY, INSTRUCTIONS, Ask, OnText, Task, schema
+from workload import API_KEY, INSTRUCTIONS, Ask, Converse, OnText, Task, schema
 
 encode = msgspec.json.encode
 
@@ -123,30 +123,29 @@ class Agent:
             "stream": True,
             "stream_options": {"include_usage": True},
             "tools": [schema(tool) for tool in task.tools],
-            "messages": [
-                {"role": "system", "content": INSTRUCTIONS},
-                {"role": "user", "content": task.question},
-            ],
+            "messages": [{"role": "system", "content": INSTRUCTIONS}],
         }
         self.start = encode(start)[:-2]
 
-    async def run(self, on_text: OnText) -> str:
-        """One run."""
-        body = self.start
+    async def run(self, question: str, body: bytearray, on_text: OnText) -> str:
+        """Add a question, and all that comes of it, to what was said before."""
+        body += b',{"role":"user","content":%b}' % encode(question)
         while True:
-            text, calls = await self.post(body + b"]}", on_text)
+            text, calls = await self.post(body, on_text)
             if not calls:
-                return "".join(text)
+                answer = "".join(text)
+                body += b',{"role":"assistant","content":%b}' % encode(answer)
+                return answer
             body += b',{"role":"assistant","content":null,"tool_calls":[%b]}' % b",".join(map(written, calls))
             for call_id, name, arguments in calls:
                 result = await self.tools[name](**msgspec.json.decode(arguments))
                 content = encode(encode(result).decode())
                 body += b',{"role":"tool","tool_call_id":"%b","content":%b}' % (call_id.encode(), content)
 
-    async def post(self, body: bytes, on_text: OnText) -> Reply:
+    async def post(self, body: bytearray, on_text: OnText) -> Reply:
         """Send a request on an idle connection, or on a new one."""
         connection = self.idle.pop() if self.idle else await self.connect()
-        reply = await connection.send(b"%b%d\r\n\r\n%b" % (self.head, len(body), body), on_text)
+        reply = await connection.send(b"%b%d\r\n\r\n%b]}" % (self.head, len(body) + 2, body), on_text)
         self.idle.append(connection)
         return reply
 
@@ -167,4 +166,20 @@ def written(call: Call) -> bytes:
 
 def build(task: Task) -> Ask:
     """The bare loop."""
-    return Agent(task).run
+    agent = Agent(task)
+
+    async def run(on_text: OnText) -> str:
+        return await agent.run(task.question, bytearray(agent.start), on_text)
+
+    return run
+
+
+def converse(task: Task) -> Converse:
+    """The bare loop, on the bytes of all before."""
+    agent = Agent(task)
+    body = bytearray(agent.start)
+
+    async def turn(prompt: str, on_text: OnText) -> str:
+        return await agent.run(prompt, body, on_text)
+
+    return turn

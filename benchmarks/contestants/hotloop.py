@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from workload import API_KEY, INSTRUCTIONS, Ask, OnText, Task
+from collections.abc import AsyncIterator
+
+from workload import API_KEY, INSTRUCTIONS, Ask, Converse, OnText, Task
 
 from hotloop import Agent, tool
-from hotloop.events import TextDelta
+from hotloop.events import Event, TextDelta
 
 
 def build(task: Task) -> Ask:
     """An agent, and its streamed run."""
-    agent = Agent(
+    agent = _agent(task)
+
+    async def run(on_text: OnText) -> str:
+        return await _answer(agent.stream(task.question), on_text)
+
+    return run
+
+
+def converse(task: Task) -> Converse:
+    """An agent, and the streamed runs of a session."""
+    session = _agent(task).session("benchmark")
+
+    async def turn(prompt: str, on_text: OnText) -> str:
+        return await _answer(session.stream(prompt), on_text)
+
+    return turn
+
+
+def _agent(task: Task) -> Agent:
+    return Agent(
         model=task.model,
         endpoint=task.base_url,
         api_key=API_KEY,
@@ -18,12 +39,11 @@ def build(task: Task) -> Ask:
         tools=[tool(read_only=True)(function) for function in task.tools],
     )
 
-    async def run(on_text: OnText) -> str:
-        answer = []
-        async for event in agent.stream(task.question):
-            if isinstance(event, TextDelta):
-                answer.append(event.text)
-                on_text(event.text)
-        return "".join(answer)
 
-    return run
+async def _answer(events: AsyncIterator[Event], on_text: OnText) -> str:
+    answer = []
+    async for event in events:
+        if isinstance(event, TextDelta):
+            answer.append(event.text)
+            on_text(event.text)
+    return "".join(answer)

@@ -1,0 +1,120 @@
+"""What the CPU of a turn grows by with the history before it, for hotloop, for the bytes alone, and for frameworks.
+
+A turn is a small prompt, one call and an answer: two requests. The history before it is made of turns of mixed sizes
+(conversing.py). Contestants take turns at each size, round after round; a slope is the least-squares line through one
+round's medians, in µs of CPU for each KB of history.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import linear_regression, median
+
+import environments
+from conversing import KB
+from figures import Row, compare, ratio_at_least, ratio_at_most, show, table
+from processes import Child, Service, Unusable
+
+SIZES = (1, 4, 16, 64, 256, 1024)  # KB
+QUICK = 256
+ROUNDS, TURNS = 5, 8
+FRAMEWORKS = ("openai_agents", "pydantic_ai")
+OURS, SENT, COPIED = "hotloop", "floor", "copying"
+INSIDE = "unsent"
+NAMES = {INSIDE: "hotloop, no network", COPIED: "a copy of the body", SENT: "floor"}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Turns of one round after a history of so many bytes: the median of their CPU, in µs."""
+
+    bytes: float
+    us: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A contestant's points, by round."""
+
+    name: str
+    rounds: list[list[Point]]
+
+    @property
+    def slopes(self) -> list[float]:
+        """µs a KB, of each round."""
+        return [slope(points) for points in self.rounds]
+
+    def cells(self) -> list[str]:
+        """The line as text."""
+        medians = [median(point.us for point in points) for points in zip(*self.rounds, strict=True)]
+        cells = [f"{show(us / 1e3)} ms" for us in medians] + [f"{median(self.slopes):.3f} µs"]
+        return [NAMES.get(self.name, self.name), *(cell.rjust(9) for cell in cells)]
+
+
+def slope(points: Sequence[Point]) -> float:
+    """µs that a KB of history adds to a turn, by least squares."""
+    return linear_regression([point.bytes / KB for point in points], [point.us for point in points]).slope
+
+
+class Talker(Child):
+    """A contestant in conversation."""
+
+    def __init__(self, name: str, service: Service) -> None:
+        python: Path | str = environments.python_of(name) if name in FRAMEWORKS else sys.executable
+        super().__init__(name, python, "conversing.py", name, str(service.port))
+
+    def measure(self, kb: int) -> Point:
+        """Turns after so much history. Raises Unusable when a turn fails."""
+        try:
+            self.write(json.dumps({"kb": kb, "turns": TURNS}))
+        except BrokenPipeError:
+            raise Unusable(f"{self.name} died:\n{self.complaint()}") from None
+        figures = json.loads(self.read())
+        if "error" in figures:
+            raise Unusable(f"{self.name} after {kb} KB: {figures['error']}\n{self.complaint()}")
+        return Point(figures["bytes"], median(figures["cpu"]) * 1e6)
+
+
+def measure(quick: bool, frameworks: bool, progress: Progress) -> list[Growth]:
+    """Everybody's growth."""
+    names = [OURS, INSIDE, SENT, COPIED, *(FRAMEWORKS if frameworks else ())]
+    if missing := [name for name in FRAMEWORKS if frameworks and not environments.ready(name)]:
+        raise Unusable(f"not made yet: {', '.join(missing)}; run: {sys.executable} benchmarks/environments.py")
+    sizes = [kb for kb in SIZES if not quick or kb <= QUICK]
+    taken: dict[str, list[list[Point]]] = {name: [] for name in names}
+    with ExitStack() as stack:
+        service = stack.enter_context(Service())
+        talkers = [stack.enter_context(Talker(name, service)) for name in names]
+        for number in range(2 if quick else ROUNDS):
+            for talker in talkers:
+                taken[talker.name].append([])
+            for kb in sizes:
+                for talker in talkers[:: -1 if number % 2 else 1]:
+                    progress(f"{kb} KB of history, round {number}, {talker.name}")
+                    taken[talker.name][-1].append(talker.measure(kb))
+    return [Growth(name, rounds) for name, rounds in taken.items()]
+
+
+def rows(growths: Sequence[Growth]) -> list[Row]:
+    """The slopes next to each other, and what must hold of them."""
+    slopes = {growth.name: growth.slopes for growth in growths}
+    inside = compare("hotloop, no network", "µs", slopes[INSIDE], "a copy of the body", slopes[COPIED])
+    sent = compare("hotloop", "µs", slopes[OURS], "floor", slopes[SENT], ratio_at_most(1.5))
+    others = [compare(name, "µs", slopes[name], "hotloop", slopes[OURS]) for name in FRAMEWORKS if name in slopes]
+    others.sort(key=lambda row: row.ratio)
+    return [inside, sent, *(ratio_at_least(20).judge(row) if row is others[0] else row for row in others)]
+
+
+def shown(growths: Sequence[Growth]) -> str:
+    """The tables for a person."""
+    sizes = SIZES[: len(growths[0].rounds[0])]
+    heading = ["", *(f"{kb:,} KB".rjust(9) for kb in sizes), "a KB".rjust(9)]
+    slopes = table(["a KB of history adds", "", "other", "", "ratio", "95 % interval", "bound", "", ""], rows(growths))
+    return f"{table(heading, growths)}\n\n{slopes}"

@@ -7,7 +7,7 @@ import typing
 
 from msgspec import Meta
 
-from hotloop.agent import Agent, Result
+from hotloop.agent import Agent
 from hotloop.budget import Budget
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError, ModelError, RunError, ToolError
 from hotloop.events import (
@@ -34,6 +34,7 @@ from hotloop.models.routing.classifier import RouteClassifier
 from hotloop.models.routing.router import Cascade, Router
 from hotloop.models.routing.rules import Rule
 from hotloop.models.transport import Transport
+from hotloop.runs import Result
 from hotloop.session import Session
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool

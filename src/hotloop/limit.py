@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _GRACE = 0.05  # seconds in which a cancelled task may clean up before it is cancelled again
 
@@ -51,6 +54,20 @@ class Limit:
                 raise asyncio.CancelledError from error
         elif self.expired and kind is asyncio.CancelledError:
             raise TimeoutError from error
+
+
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that must not be broken off: whoever is cancelled meanwhile is so when it has ended."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # seen: whoever is cancelled hears of that
+        raise
 
 
 async def stop(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from hotloop.budget import Budget
 from hotloop.context.conversation import Conversation, SavedConversation
-from hotloop.errors import ConfigError, OutputInvalid, RepeatedFailure, TurnLimit
+from hotloop.errors import ConfigError, ContextOverflow, OutputInvalid, RepeatedFailure, TurnLimit
 from hotloop.events import Reset
 from hotloop.models.ahead.speculation import Speculation, Speculator, Work
 from hotloop.models.ask import Ask, Thinker
@@ -95,11 +95,15 @@ class Paused(Exception):
 
 
 class _Course(msgspec.Struct):
-    """What a run has seen that bears on its next turn: why calls have to end, and whether its answer was wrong."""
+    """What a run has seen that bears on its next turn: why calls have to end, whether its answer was wrong.
+
+    `made_room` tells that a service found the prompt too long.
+    """
 
     failures: _Failures
     stopped: str = ""
     asked_again: bool = False
+    made_room: bool = False
 
 
 async def run(program: Program, run: RunContext) -> Answer:
@@ -111,7 +115,7 @@ async def run(program: Program, run: RunContext) -> Answer:
     Raises HotloopError, and Paused when a person must decide first.
     """
     require_prompt(run.prompt)
-    run.conversation.begin(run.prompt)
+    run.conversation.begin(run.prompt, run.ledger.started, run.tasks)
     return await _turns(program, run, 0, _Course({}))
 
 
@@ -145,7 +149,7 @@ async def _turns(program: Program, run: RunContext, first: int, course: _Course)
         last = course.asked_again or bool(late or course.stopped)
         calls = None if last else executor.begin(run)
         try:
-            reply = await _think(program, run, calls, course)
+            reply = await _think_in_room(program, run, calls, course)
             if calls is not None and reply.calls:
                 calls.complete(reply.calls)
                 if run.journal is not None:
@@ -177,6 +181,25 @@ def _late(program: Program, run: RunContext, turn: int) -> str:
     return ""
 
 
+async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
+    """The next reply, to a prompt within its limit; if the service finds it too long all the same, once to less."""
+    compactor = run.compactor
+    if compactor is None:
+        return await _think(program, run, calls, course)
+    if compactor.full:
+        await compactor.make_room(run.ledger, run.deadline)
+    length = len(run.conversation.messages)
+    try:
+        reply = await _think(program, run, calls, course)
+    except ContextOverflow:
+        if course.made_room or not await compactor.make_room(run.ledger, run.deadline):
+            raise
+        course.made_room, length = True, len(run.conversation.messages)
+        reply = await _think(program, run, calls, course)
+    compactor.reported(length, reply.usage)
+    return reply
+
+
 def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Coroutine[Any, Any, Reply]:
     """The next reply, to be awaited; without `calls` to hear of its calls, it is to have none but the answer."""
     told = None
@@ -193,6 +216,7 @@ def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: 
         session=run.caller.session,
         background=run.background,
         prompt=run.prompt,
+        aside=run.aside,
         check=program.check,
     )
     return program.thinker.think(ask, "repair" if course.asked_again else "first")

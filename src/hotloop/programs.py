@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hotloop.budget import Budget
 from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError
 from hotloop.loop import Program
 from hotloop.models.ahead.speculation import Speculator
+from hotloop.models.ask import Thinker
 from hotloop.models.backend import Backends
 from hotloop.output.output import Output
+from hotloop.tools.defining.source import Offer
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
+from hotloop.trace.ledger import Ledger
 
 _log = logging.getLogger("hotloop.models")
 
 _MOST = 256  # sets of tools that are kept compiled
+
+
+class Programs:
+    """The programs of an agent, once all its tools are known."""
+
+    def __init__(self, offer: Offer, compiled: Callable[[Sequence[Tool]], ProgramCache]) -> None:
+        self._offer = offer
+        self._compiled = compiled
+        known = offer.known()
+        self.known = None if known is None else compiled(known)
+
+    async def ready(self, ledger: Ledger) -> ProgramCache:
+        """Them; sources that are known already connect beside the run."""
+        if self.known is None:
+            programs = await self.listed()
+            ledger.mark("connect", "tools listed")
+            return programs
+        if self._offer.sources:
+            self._offer.connect()
+        return self.known
+
+    async def listed(self) -> ProgramCache:
+        """Them, with tools asked for where they are."""
+        if self.known is None:
+            programs = self._compiled(await self._offer.listed())
+            self.known = self.known or programs  # another run may have been first meanwhile
+        return self.known
 
 
 class ProgramCache:
@@ -52,10 +82,15 @@ class ProgramCache:
                 " and ".join(dict.fromkeys(each.dialect.name for each in backends.all)),
             )
 
-    def for_prompt(self, prompt: str) -> Program:
-        """The program for a conversation that begins with this prompt."""
+    def for_prompt(self, prompt: str, before: Sequence[str] | None = None) -> Program:
+        """The program for a conversation that begins with this prompt, or goes on with the tools that it had `before`.
+
+        Where one of these is gone, they are chosen anew.
+        """
         if self._shortlist is None or self._shortlist >= len(self.tools):
             return self._all
+        if before is not None and before and set(before) <= {each.name for each in self.tools}:
+            return self.with_tools(before)
         texts = [(each.name, each.description) for each in self.tools]
         chosen = sorted(best_matches(prompt, texts, self._shortlist))
         return self._with([self.tools[index] for index in chosen])
@@ -66,6 +101,11 @@ class ProgramCache:
         if gone := [name for name in names if name not in known]:
             raise ConfigError(f"The paused run had tools that this agent has not: {', '.join(gone)}.")
         return self._with([known[name] for name in names])
+
+    def summarizer(self) -> Thinker:
+        """Who summarises a conversation: the agent's own model, offered the same tools, so that a prefix is shared."""
+        names = frozenset([*self._all.tools, *self.executor.built_in])
+        return self._backends.thinker(self.executor.definitions(self.tools), names)
 
     async def prefill(self, instructions: bytes) -> None:
         """Have the models read what conversations begin with; not where each has its own shortlist of tools."""

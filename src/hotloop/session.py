@@ -1,90 +1,82 @@
-"""A conversation that lasts from one prompt to the next."""
+"""A conversation that lasts from one prompt to the next, and from one process to the next."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, Unpack
 
-from hotloop.context.conversation import Conversation
-from hotloop.errors import ConfigError
-from hotloop.events import Event, RunFinished
-from hotloop.loop import Program
+import msgspec
+
+from hotloop.context.sessions.live import LiveSession
+from hotloop.events import Event
+from hotloop.merging import Merged
+from hotloop.models.transport import Emit, nobody
 from hotloop.outlet import streamed
 from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions
-from hotloop.tools.running.caller import Caller
+from hotloop.runs import Result, Runs
 
-if TYPE_CHECKING:
-    from hotloop.agent import Agent, Result
+Busy = Literal["queue", "reject", "merge"]
 
 
 class Session:
     """A conversation that lasts. Each prompt is committed whole, or, when it fails or is cancelled, not at all.
 
-    One run at a time writes: others wait for it. The conversation lives in this process; a run of it that was paused
-    can be resumed in another one, where the session then has what came before too.
+    One run at a time writes, of whatever process: what becomes of others meanwhile, the agent's `busy` says.
     """
 
-    def __init__(self, agent: Agent, session_id: str, start: Conversation) -> None:
-        self.id = session_id
-        self._agent = agent
-        self._program: Program | None = None
-        self._conversation = self._branch = start
-        self._turn = asyncio.Lock()
+    def __init__(self, runs: Runs, live: LiveSession, busy: Busy) -> None:
+        self._runs = runs
+        self._live = live
+        self._merged = Merged(self._answer) if busy == "merge" else None
+
+    @property
+    def id(self) -> str:
+        """Its id, which is the agent's own."""
+        return self._live.key.id
 
     async def run(self, prompt: str, **options: Unpack[RunOptions]) -> Result:
-        """Answer one prompt in this conversation; see `Agent.run`."""
-        async with self._turn:
-            result = await self._agent._ask(prompt, options, self)
-            self._conversation = self._branch
-            return result
+        """Answer one prompt in this conversation; see `Agent.run`.
 
-    async def stream(self, prompt: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event]:
+        Raises SessionBusy and SessionConflict, besides; nothing of the turn was kept then.
+        """
+        return await self._ask(prompt, options)
+
+    def stream(self, prompt: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event]:
         """Answer one prompt in this conversation, event by event; see `Agent.stream`."""
-        async with self._turn, aclosing(streamed(lambda emit: self._agent._ask(prompt, options, self, emit))) as events:
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    self._conversation = self._branch
-                yield event
+        return streamed(lambda emit: self._ask(prompt, options, emit))
 
     def run_sync(self, prompt: str, **options: Unpack[RunOptions]) -> Result:
         """`run` outside asyncio."""
         return run_here(self.run(prompt, **options))
-
-    async def resume_stream(self, run_id: str) -> AsyncGenerator[Event]:
-        """`resume`, event by event; see `Agent.stream`."""
-        async with self._turn, aclosing(streamed(lambda emit: self._agent._resume(run_id, emit, self))) as events:
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    self._conversation = self._branch
-                yield event
 
     async def resume(self, run_id: str) -> Result:
         """Go on with a run of this conversation that was paused; see `Agent.resume`.
 
         Raises ConfigError if the conversation has gone on without it.
         """
-        async with self._turn:
-            result = await self._agent._resume(run_id, session=self)
-            self._conversation = self._branch
-            return result
+        return await self._runs.resume(run_id, session=self._live)
 
-    def begin(self, choose: Callable[[], Program]) -> tuple[Program, Conversation]:
-        """For the agent: the program of this conversation, chosen once, and a branch of it to write to.
+    def resume_stream(self, run_id: str) -> AsyncGenerator[Event]:
+        """`resume`, event by event; see `Agent.stream`."""
+        return streamed(lambda emit: self._runs.resume(run_id, emit, self._live))
 
-        Its tools stay, so that the prefix which the service caches stays.
-        """
-        self._program = self._program or choose()
-        self._branch = self._conversation.branch()
-        return self._program, self._branch
+    async def history(self) -> list[dict[str, Any]]:
+        """All messages of the conversation, those too that the model reads only a summary of."""
+        turns = await self._live.store.turns(self._live.key)
+        joined = b"".join((b"[", b",".join(turn.messages for turn in turns), b"]"))
+        messages: list[dict[str, Any]] = msgspec.json.decode(joined)
+        return messages
 
-    def go_on(self, program: Program, conversation: Conversation, caller: Caller) -> None:
-        """For the agent: a paused run's program and branch; raises ConfigError unless it continues this session."""
-        if caller.session != self.id:
-            whose = f"session {caller.session}" if caller.session else "no session"
-            raise ConfigError(f"Run {caller.run} is one of {whose}, not of {self.id}.")
-        if not conversation.messages.startswith(self._conversation.messages):
-            raise ConfigError(f"Session {self.id} has gone on without run {caller.run}, so it cannot take its answer.")
-        self._program, self._branch = program, conversation
+    async def delete(self) -> bool:
+        """Forget the conversation for good; False if there was none. It begins anew with its next prompt."""
+        async with self._live.store.writing(self._live.key, wait=True):
+            return await self._live.delete()
+
+    async def _ask(self, prompt: str, options: RunOptions, emit: Emit = nobody) -> Result:
+        if self._merged is not None:
+            return await self._merged.ask(prompt, options, emit)
+        return await self._answer(prompt, options, emit)
+
+    async def _answer(self, prompt: str, options: RunOptions, emit: Emit) -> Result:
+        return await self._runs.ask(prompt, options, emit, self._live)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from hotloop.agent import Agent, Result
+from hotloop.agent import Agent
 from hotloop.commands.asking import ask, say_waiting, undecided
 from hotloop.commands.console import messages, show_trace
 from hotloop.commands.launch import TO_REPORT, run_async
@@ -15,6 +15,7 @@ from hotloop.commands.weights import have_weights
 from hotloop.config.spec import load_spec
 from hotloop.errors import HotloopError, ModelError
 from hotloop.events import Event, RunPaused
+from hotloop.runs import Result
 
 
 class Answering:

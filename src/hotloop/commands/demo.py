@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from hotloop.agent import Agent, Result
+from hotloop.agent import Agent
 from hotloop.budget import Budget
 from hotloop.commands.comparison import NOTE, RUNS, Run, compare, comparison_table, conclusion, faster
 from hotloop.commands.console import messages, results, show_trace, write_json
@@ -23,6 +23,7 @@ from hotloop.commands.weights import have_weights
 from hotloop.errors import HotloopError
 from hotloop.lab.orders import query_logistics, query_order_status
 from hotloop.models.local.engine import SMOLLM2
+from hotloop.runs import Result
 from hotloop.tools.defining.tool import Tool
 from hotloop.visible import one_line
 

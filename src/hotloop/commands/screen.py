@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.file_proxy import FileProxy
 from rich.markup import escape
 
-from hotloop.agent import Agent, Result
+from hotloop.agent import Agent
 from hotloop.commands.console import messages
 from hotloop.events import (
     ApprovalNeeded,
@@ -27,6 +27,7 @@ from hotloop.events import (
     ToolStarted,
     ToolStatus,
 )
+from hotloop.runs import Result
 from hotloop.units import ns, show_ms, show_span
 from hotloop.visible import answer_for, one_line, visible
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotloop.agent import Result
 from hotloop.commands.asking import call_as_dict, can_ask, say_waiting, show_call
 from hotloop.commands.console import messages, write_json
 from hotloop.commands.screen import tell_if_cut
 from hotloop.events import RunPaused
+from hotloop.runs import Result
 from hotloop.tools.defining.tool import encode_result
 from hotloop.trace.trace import Trace
 from hotloop.visible import answer_for

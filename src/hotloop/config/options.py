@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from hotloop.budget import Budget
+from hotloop.context.settings import Context
 from hotloop.fields import Amount, Count, Natural, Seconds, SecondsOrZero, Secret, Secrets, check_fields, require
 from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
@@ -41,6 +42,8 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     shortlist: Count | None
     plan: bool
     max_result: Count | None
+    context: Context | None
+    busy: Literal["queue", "reject", "merge"]
 
 
 def check_options(given: Mapping[str, Any]) -> None:
@@ -53,7 +56,21 @@ def check_options(given: Mapping[str, Any]) -> None:
         path = given[option]
         is_file = isinstance(path, str | Path) and bool(str(path))
         require(path is None or is_file, f"{option} is {path!r}; give a file.")
+    _check_lasting(given["memory"], given["sessions"], given["context"])
     _check_fallback(given["fallback"], given["reject"])
+
+
+def _check_lasting(memory: Any, sessions: Any, context: Context | None) -> None:
+    summarizer = None if context is None else context.summarizer
+    is_model = summarizer is None or isinstance(summarizer, Model)
+    require(is_model, f"Context(summarizer=...) is {summarizer!r}; make it with Model(...).")
+    if memory is not None:
+        from hotloop.context.memory.memory import Memory
+
+        require(isinstance(memory, Memory), f"memory is {memory!r}; make it with Memory(...).")
+    is_file = isinstance(sessions, str | Path) and bool(str(sessions))
+    is_store = all(hasattr(sessions, method) for method in ("load", "commit", "turns", "delete"))
+    require(sessions is None or is_file or is_store, f'sessions is {sessions!r}; give a file, ":memory:" or a store.')
 
 
 def _check_fallback(fallback: Any, reject: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from hotloop.context.settings import Task
+from hotloop.context.zones import new_tasks, prompt_text
 from hotloop.errors import ConfigError
 
 _encode = msgspec.json.encode
@@ -46,6 +48,8 @@ class SavedConversation(msgspec.Struct, frozen=True):
     head: int
     covered: bytes
     summary: Summary | None
+    number: int
+    tasks: dict[str, int]
 
 
 class Conversation:
@@ -56,21 +60,35 @@ class Conversation:
 
     Call ids on the wire are ours, nine letters and digits that are unique in the conversation: some services refuse
     others' ids, and some repeat their own. `kept` holds results by id that the model reads only a part of, the latest
-    of them up to 16 MiB.
+    of them up to 16 MiB. `number` is that of the newest turn; `tasks` are the tasks that had instructions of their own,
+    each with the number of the turn in which they were given.
     """
 
-    __slots__ = ("_before", "_covered", "_head", "ids_given", "kept", "messages", "steps", "summary", "turns")
+    __slots__ = (
+        "_before",
+        "_covered",
+        "_head",
+        "ids_given",
+        "kept",
+        "messages",
+        "number",
+        "steps",
+        "summary",
+        "tasks",
+        "turns",
+    )
 
     def __init__(self, instructions: str = "") -> None:
         self.messages = bytearray()
         self.kept: dict[str, str] = {}
         self.turns: list[Turn] = []
         self.steps: list[int] = []
-        self.ids_given = 0
+        self.tasks: dict[str, int] = {}
+        self.ids_given = self.number = 0
         self.summary: Summary | None = None
         self._head = 0  # where the first message begins that is not of the system
         self._covered = b""  # steps of the newest turn that a summary stands for
-        self._before: tuple[dict[str, str], int] = ({}, 0)  # what was kept, and ids given, before the newest turn
+        self._before: tuple[dict[str, str], dict[str, int], int] = ({}, {}, 0)  # kept, tasks and ids of earlier turns
         if instructions:
             self._append({"role": "system", "content": instructions})
             self._head = len(self.messages) + 1
@@ -84,7 +102,16 @@ class Conversation:
         turns = [msgspec.structs.replace(turn) for turn in self.turns]
         messages, kept = bytes(self.messages), dict(self.kept)
         return SavedConversation(
-            messages, kept, self.ids_given, turns, list(self.steps), self._head, self._covered, self.summary
+            messages,
+            kept,
+            self.ids_given,
+            turns,
+            list(self.steps),
+            self._head,
+            self._covered,
+            self.summary,
+            self.number,
+            dict(self.tasks),
         )
 
     @classmethod
@@ -95,21 +122,25 @@ class Conversation:
         restored.kept, restored.ids_given = saved.kept, saved.ids_given
         restored.turns, restored.steps = saved.turns, saved.steps
         restored._head, restored._covered, restored.summary = saved.head, saved.covered, saved.summary
+        restored.number, restored.tasks = saved.number, saved.tasks
         return restored
 
-    def begin(self, prompt: str, number: int = 1, at: float = 0.0) -> None:
-        """A turn, with what the user says."""
-        self._before = (dict(self.kept), self.ids_given)
-        start = self._next()
-        self.user(prompt)
-        self.turns.append(Turn(number, start, at))
+    def begin(self, prompt: str, at: float = 0.0, tasks: Sequence[Task] = ()) -> None:
+        """A turn, with what the user says, and with the instructions of those tasks that it needs."""
+        needed = new_tasks(tasks, prompt, self.tasks, [turn.number for turn in self.turns]) if tasks else []
+        before, start = (dict(self.kept), dict(self.tasks), self.ids_given), self._next()
+        self.user(prompt_text(prompt, needed))
+        self._before, self.number = before, self.number + 1
+        self.turns.append(Turn(self.number, start, at))
+        self.tasks.update((task.name, self.number) for task in needed)
         self.steps, self._covered = [], b""
 
     def undo(self) -> None:
-        """Take back the newest turn, as if it had never begun."""
+        """Take back the newest turn, as if it had never begun; not for one that is parted."""
         del self.messages[max(self.turns.pop().start - 1, 0) :]
-        self.kept, self.ids_given = self._before
-        self.steps, self._covered = [], b""
+        self.kept, self.tasks, self.ids_given = self._before
+        self.number -= 1
+        self.steps = []
 
     def newest(self) -> bytes:
         """The messages of the newest turn, all of them."""
@@ -134,6 +165,14 @@ class Conversation:
             self.messages += b","
         self.turns.append(Turn(number, len(self.messages), at))
         self.messages += turn
+        self.number = max(self.number, number)
+
+    def take(self, other: Conversation) -> None:
+        """The newest turn of a conversation that was selected from this one."""
+        newest = other.turns[-1]
+        self.add(other.newest(), newest.number, newest.at)
+        self.kept |= other.added()
+        self.tasks, self.ids_given = dict(other.tasks), other.ids_given
 
     def select(self, places: Sequence[int]) -> Conversation:
         """A conversation of which only the turns at these places are to be seen."""

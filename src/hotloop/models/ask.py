@@ -33,7 +33,9 @@ class Ask(msgspec.Struct, kw_only=True):
     `tools` tells whether calls may be made. `listener` hears of calls while they are written, and of each reply that
     came to nothing. `session` names the conversation, "" for one without a name. `background` lets others go first,
     `others` tells that somebody else can be asked. `check` says in a sentence what is wrong with a complete reply
-    (calls that do not validate, an answer of the wrong form), "" if nothing is. `prompt` is the user's newest request.
+    (calls that do not validate, an answer of the wrong form), "" if nothing is. `prompt` is the user's newest request,
+    `aside` what is said last in this request only. `rearranged` tells that the messages do not go on from what was
+    sent of this conversation before, and are not meant to.
     """
 
     messages: bytearray
@@ -47,6 +49,8 @@ class Ask(msgspec.Struct, kw_only=True):
     background: bool = False
     others: bool = False
     prompt: str = ""
+    aside: str = ""
+    rearranged: bool = False
     check: Callable[[Reply], str] | None = None
 
 

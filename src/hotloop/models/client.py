@@ -102,7 +102,8 @@ class _Thought:
     def _watch(self) -> None:
         """Notice a prompt that no longer begins as the one before it."""
         ask, client = self._ask, self._client
-        _warn(ask, client.service.watch.seen(ask.ledger.name, client.request.front, ask.messages, ask.session))
+        session = "" if ask.rearranged else ask.session
+        _warn(ask, client.service.watch.seen(ask.ledger.name, client.request.front, ask.messages, session))
 
     def _attempt(self) -> Attempt:
         client, ask = self._client, self._ask
@@ -112,6 +113,7 @@ class _Thought:
             tools=ask.tools,
             max_tokens=self._max_tokens,
             session=ask.session,
+            aside=ask.aside,
         )
         return Attempt(client, ask, body, why=self._why, max_tokens=self._max_tokens)
 

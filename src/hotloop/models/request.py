@@ -15,6 +15,8 @@ import msgspec
 from hotloop.models.dialects import Dialect
 
 _encode = msgspec.json.encode
+_OF_ANY = b'{"role":"'
+_OF_USER = b'{"role":"user"'
 
 
 class AnswerForm(msgspec.Struct, frozen=True):
@@ -92,18 +94,39 @@ class RequestTemplate:
         return self._prefix
 
     def body(
-        self, messages: bytes | bytearray, *, tools: bool = True, max_tokens: int | None = None, session: str = ""
+        self,
+        messages: bytes | bytearray,
+        *,
+        tools: bool = True,
+        max_tokens: int | None = None,
+        session: str = "",
+        aside: str = "",
     ) -> bytes:
         """One request over these messages; `tools=False` asks for an answer without calls.
 
-        `session` names the conversation, for services that keep one where its prefix is cached.
+        `session` names the conversation, for services that keep one where its prefix is cached. `aside` is said last,
+        in this request only.
         """
         tail = self._end if tools else self._last_end
         if cap := max_tokens or self.max_tokens:
             tail += b",%b:%d" % (self._tokens_key, cap)
         if self._sticky is not None:
             tail += self._sticky(session)
-        return b"".join((self._prefix if tools else self._bare, messages, b"]", tail, b"}"))
+        front = self._prefix if tools else self._bare
+        if aside:
+            return b"".join((front, *_with_aside(messages, aside), b"]", tail, b"}"))
+        return b"".join((front, messages, b"]", tail, b"}"))
+
+
+def _with_aside(messages: bytes | bytearray, aside: str) -> tuple[bytes | bytearray | memoryview, ...]:
+    """The messages and what is said aside: at the end of the user's words, where these are the last message.
+
+    No other message is touched, so that the next request begins with the same bytes; and no two messages in a row are
+    the user's, which some services refuse.
+    """
+    if messages.startswith(_OF_USER, messages.rfind(_OF_ANY)):
+        return memoryview(messages)[:-2], _encode(f"\n\n{aside}")[1:], b"}"
+    return messages, b"," if messages else b"", _OF_USER, b',"content":', _encode(aside), b"}"
 
 
 def _offered(definitions: Sequence[bytes]) -> bytes:

@@ -9,12 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
-from hotloop.agent import Agent, Result
+from hotloop.agent import Agent
 from hotloop.errors import ConfigError, HotloopError, RunError, ToolUseFailed, TruncatedReply
 from hotloop.events import CallSealed, ReplyFinished, Reset, RunFinished, ToolFinished, ToolStarted
 from hotloop.lab.evaluation.cases import Case
 from hotloop.lab.evaluation.judging import Made, fault
 from hotloop.lab.evaluation.prices import Price
+from hotloop.runs import Result
 from hotloop.trace.stats import percentile
 from hotloop.trace.trace import Trace
 from hotloop.units import clock, ms

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hotloop.budget import Deadline
+from hotloop.context.compaction import Compactor
 from hotloop.context.conversation import Conversation
+from hotloop.context.settings import Task
 from hotloop.models.transport import Emit
 from hotloop.tools.approvals.journal import RunJournal
 from hotloop.tools.plan.plan import Step
@@ -25,7 +28,8 @@ class RunContext(msgspec.Struct, frozen=True):
     """What calls have to know of the run that they belong to.
 
     `deadline` is that of this process: a run that goes on after a pause, and then has a `journal`, has a fresh one.
-    `prompt` is what the user asked; a `background` run lets others go first.
+    `prompt` is what the user asked; a `background` run lets others go first. `tasks` have instructions that the prompt
+    may need, `aside` is said last in each request, and `compactor` keeps the conversation within its limit.
     """
 
     ledger: Ledger
@@ -36,6 +40,10 @@ class RunContext(msgspec.Struct, frozen=True):
     journal: RunJournal | None = None
     prompt: str = ""
     background: bool = False
+    tasks: Sequence[Task] = ()
+    aside: str = ""
+    compactor: Compactor | None = None
+    fetch: Callable[[str], Awaitable[str | None]] | None = None
 
 
 class Job(msgspec.Struct, eq=False):

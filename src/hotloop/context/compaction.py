@@ -1,0 +1,153 @@
+"""Keeps a conversation within its limit: the early part is summarised beside the runs, and swapped in between two."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from hotloop.budget import Deadline
+from hotloop.context.conversation import Conversation
+from hotloop.context.estimate import PromptSize, TokenRates
+from hotloop.context.settings import Context
+from hotloop.errors import ContextOverflow, HotloopError
+from hotloop.limit import stop
+from hotloop.trace.ledger import Ledger, Usage
+
+_log = logging.getLogger("hotloop.context")
+
+_LOST = "The beginning of this conversation was left out, because it could not be summarised."
+
+
+class Summarised(NamedTuple):
+    """A summary, and what it cost."""
+
+    text: str
+    usage: Usage
+
+
+Summarise = Callable[[bytes, Deadline | None], Awaitable[Summarised]]
+"""Summarises messages; by a deadline, or (None) in the background. Raises HotloopError."""
+
+
+class Compactor:
+    """Keeps one conversation within `context.limit`; `rates` say how many tokens its bytes are."""
+
+    def __init__(self, conversation: Conversation, context: Context, rates: TokenRates, summarise: Summarise) -> None:
+        self.conversation = conversation
+        self._context = context
+        self._size = PromptSize(rates)
+        self._summarise = summarise
+        self._background: asyncio.Task[Summarised | None] | None = None
+        self._first = 0  # the number of the first turn that the background summary leaves as it is
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the next prompt has."""
+        return self._size.tokens(self.conversation.messages)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next prompt would be over the limit."""
+        return self._context.limit is not None and self.tokens > self._context.limit
+
+    def reported(self, length: int, usage: Usage) -> None:
+        """What a service counted of a prompt that had so many bytes of messages."""
+        if self._context.limit is not None and usage.input_tokens is not None:
+            self._size.reported(length, usage.input_tokens)
+
+    def look_ahead(self) -> None:
+        """At the end of a turn: have the early part summarised, if the conversation has come to the threshold."""
+        limit, turns = self._context.limit, self.conversation.turns
+        keep = min(self._context.keep, len(turns) - 1)
+        if self._background is not None or limit is None or keep < 1 or self.tokens < limit * self._context.compact_at:
+            return
+        self._first = turns[-keep].number
+        self._background = asyncio.create_task(self._ahead(turns[-keep].start))
+
+    def swap_in(self, ledger: Ledger) -> None:
+        """At the beginning of a turn: put a summary that is ready in the place of what it stands for."""
+        if self._background is not None and self._background.done():
+            task, self._background = self._background, None
+            place = next((turn.start for turn in self.conversation.turns if turn.number == self._first), 0)
+            summary = None if task.cancelled() else task.result()
+            if place and summary is not None:
+                self._put(place, summary, ledger, "in the background")
+
+    async def make_room(self, ledger: Ledger, deadline: Deadline) -> bool:
+        """Shorten the prompt, so that it fits; where the limit is not known, to half. False if nothing can be left out.
+
+        Waits for the summary that this takes.
+        """
+        if self._background is not None:
+            await asyncio.wait([self._background])
+            self.swap_in(ledger)
+            ledger.mark("context", "waited for the summary")
+            if self._context.limit is not None and not self.full:
+                return True
+        place = self._place()
+        if not place:
+            return False
+        try:
+            summary = await self._summary(place, deadline)
+        except HotloopError as error:
+            _log.warning("A conversation is too long and could not be summarised; its beginning is left out: %s", error)
+            summary = Summarised(_LOST, Usage())
+        self._put(place, summary, ledger, "while the run waited")
+        ledger.mark("context", "summarised")
+        return True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a summary is being made in the background."""
+        return self._background is not None and not self._background.done()
+
+    def moved(self) -> None:
+        """The conversation was changed elsewhere than at its end."""
+        self._size.moved()
+
+    def abandon(self) -> None:
+        """Give up a summary that is being made; the conversation is not used any more."""
+        if self._background is not None:
+            self._background.cancel()
+
+    async def aclose(self) -> None:
+        """Give it up, and return when it has ended."""
+        if self._background is not None:
+            await stop([self._background])
+            self._background = None
+
+    async def _ahead(self, place: int) -> Summarised | None:
+        try:
+            return await self._summary(place, None)
+        except HotloopError as error:
+            _log.warning("A conversation could not be summarised in the background; it is tried again: %s", error)
+            return None
+
+    async def _summary(self, place: int, deadline: Deadline | None) -> Summarised:
+        """The summary of all before `place`; if that is too much for the model, of its later half."""
+        try:
+            return await self._summarise(bytes(self.conversation.messages[: place - 1]), deadline)
+        except ContextOverflow:
+            later = [at for at, turn in enumerate(self.conversation.turns) if turn.start < place]
+            if len(later) < 2:
+                raise
+            half = self.conversation.select(later[len(later) // 2 :])
+            return await self._summarise(bytes(half.messages), deadline)
+
+    def _place(self) -> int:
+        """Where to cut: before the newest turns that are to be kept, or later if that is not enough; 0 if nowhere."""
+        context, messages, turns = self._context, self.conversation.messages, self.conversation.turns
+        left = 0.5 if context.limit is None else min(0.5, context.limit * context.compact_at / max(self.tokens, 1))
+        least = len(messages) * (1 - left)
+        kept = turns[-context.keep].start if len(turns) > context.keep else 0
+        places = [turn.start for turn in turns[1:]] + self.conversation.steps[1:]
+        return next((place for place in places if place >= max(kept, least)), places[-1] if places else 0)
+
+    def _put(self, place: int, summary: Summarised, ledger: Ledger, how: str) -> None:
+        before = self.tokens
+        self.conversation.summarise(place, summary.text)
+        self._size.moved()
+        facts = {"how": how, "tokens_before": before, "tokens_after": self.tokens, "usage": summary.usage}
+        ledger.facts.setdefault("compaction", []).append(facts)

@@ -1,0 +1,174 @@
+"""A conversation that lasts, as it is in memory: in step with what is kept of it, whatever becomes of a turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from hotloop.context.compaction import Compactor
+from hotloop.context.conversation import Conversation, SavedConversation, Summary
+from hotloop.context.sessions.record import SessionKey, SessionState, SessionStore, StoredSession, StoredTurn
+from hotloop.context.settings import Window
+from hotloop.context.window import first_seen, relevant_turns
+from hotloop.context.zones import system_text
+from hotloop.errors import ConfigError
+from hotloop.fields import require
+from hotloop.limit import finished
+from hotloop.trace.ledger import Ledger
+
+
+class LiveSession:
+    """The conversation `key` of `store`; `instructions` are the agent's.
+
+    Only who holds `store.writing(key)` may call what changes it.
+    """
+
+    def __init__(
+        self,
+        key: SessionKey,
+        store: SessionStore,
+        instructions: str,
+        *,
+        window: Window | None = None,
+        compactor: Callable[[Conversation], Compactor],
+    ) -> None:
+        self.key = key
+        self.store = store
+        self.state = SessionState()
+        self.user = ""
+        self._instructions = instructions
+        self._own: str | None = None  # instructions of this conversation alone; None: those that it had before
+        self._window = window
+        self._new_compactor = compactor
+        self._compactor: Compactor | None = None
+        self._run: Conversation | None = None  # of the turn that is being answered
+        self._resumed = self._stale = False
+
+    def claim(self, user: str, instructions: str | None) -> None:
+        """Whose it is ("": as before), and what instructions it has beside the agent's (None: as before).
+
+        Raises ConfigError for a conversation of another user.
+        """
+        owner = self.user or self.state.user
+        of_other = f"Session {self.key.id} is of another user than {user}; give it another id."
+        require(not user or owner in ("", user), of_other)
+        self.user = user or self.user
+        if instructions is not None and instructions != self._own_instructions:
+            self._own, self._stale = instructions, True
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done for it."""
+        return self._run is None and (self._compactor is None or not self._compactor.busy)
+
+    async def load(self, ledger: Ledger) -> None:
+        """Have what was kept last, by whatever process. Raises ConfigError for a conversation of another user."""
+        fresh = self._compactor is None or self._stale
+        stored = await self.store.load(self.key, 0 if fresh else self.state.version)
+        if stored is not None or fresh:
+            self._take(stored or StoredSession(SessionState(), []))
+        ledger.mark("context", "session loaded")
+
+    def begin(self, prompt: str, ledger: Ledger) -> Conversation:
+        """The conversation that a turn is to be added to, with those earlier turns that the model is to see."""
+        compactor = self._loaded()
+        compactor.swap_in(ledger)
+        conversation, window = compactor.conversation, self._window
+        if window is not None and conversation.turns:
+            now = time.time()
+            if window.relevant:
+                conversation = conversation.select(relevant_turns(conversation, window, prompt, now))
+            elif first := first_seen(conversation.turns, window, now):
+                conversation.forget(first)
+                compactor.moved()
+        self._run = conversation
+        return conversation
+
+    def resume(self, saved: SavedConversation) -> Conversation:
+        """The conversation of a paused turn. Raises ConfigError if the session has gone on without it."""
+        conversation = Conversation.restore(saved)
+        if conversation.number != self.state.version + 1:
+            raise ConfigError(f"Session {self.key.id} has gone on without this run, so it cannot take its answer.")
+        self._loaded().abandon()
+        self._compactor, self._run, self._resumed = self._new_compactor(conversation), conversation, True
+        return conversation
+
+    def compactor_of(self, run: Conversation) -> Compactor:
+        """What keeps the conversation of a run within its limit."""
+        compactor = self._loaded()
+        return compactor if run is compactor.conversation else self._new_compactor(run)
+
+    async def commit(self, ledger: Ledger, user: str, tools: tuple[str, ...]) -> None:
+        """Keep the turn that was answered. Raises SessionConflict if somebody else has written meanwhile."""
+        run, live = self._run, self._loaded().conversation
+        assert run is not None
+        turn = StoredTurn(run.number, run.turns[-1].at, run.newest())
+        state = SessionState(
+            version=run.number,
+            user=self.state.user or self.user or user,
+            instructions=self._own_instructions,
+            ids_given=run.ids_given,
+            tools=tools,
+            tasks=dict(run.tasks),
+            summary=live.summary,
+        )
+        await finished(self.store.commit(self.key, state, turn, run.added()))
+        ledger.mark("context", "session committed")
+        self._run, self.state = None, state
+        if self._resumed:
+            self._stale = True
+            return
+        if run is not live:
+            live.take(run)
+        self._loaded().look_ahead()
+
+    def give_up(self) -> None:
+        """Take back the turn that came to nothing, as if it had never begun."""
+        run, self._run = self._run, None
+        if run is None or self._compactor is None or run.number == self.state.version:
+            return
+        if self._resumed or run.parted:
+            self._stale = True
+        elif run is self._compactor.conversation:
+            run.undo()
+            self._compactor.moved()
+
+    async def delete(self) -> bool:
+        """Forget it for good; False if there was nothing of it."""
+        self._stale = True
+        return await self.store.delete(self.key)
+
+    async def aclose(self) -> None:
+        """Give up what is being done beside the turns."""
+        if self._compactor is not None:
+            await self._compactor.aclose()
+
+    @property
+    def _own_instructions(self) -> str:
+        return self.state.instructions if self._own is None else self._own
+
+    def _loaded(self) -> Compactor:
+        assert self._compactor is not None
+        return self._compactor
+
+    def _take(self, stored: StoredSession) -> None:
+        if self._compactor is not None:
+            self._compactor.abandon()
+        self.state, summary = stored.state, stored.state.summary
+        self.claim(self.user, None)
+        self._resumed = self._stale = False
+        conversation = Conversation(system_text(self._instructions, self._own_instructions))
+        if summary is not None:
+            conversation.summed(summary)
+        for turn in stored.turns:
+            conversation.add(_seen(turn, summary), turn.number, turn.at)
+        conversation.number, conversation.ids_given = self.state.version, self.state.ids_given
+        conversation.tasks = dict(self.state.tasks)
+        self._compactor = self._new_compactor(conversation)
+
+
+def _seen(turn: StoredTurn, summary: Summary | None) -> bytes:
+    """What of a turn a summary does not stand for."""
+    if summary is None or turn.number != summary.turn + 1:
+        return turn.messages
+    return turn.messages[: summary.prompt] + turn.messages[summary.until :]

@@ -1,0 +1,71 @@
+"""Prompts that come while another one is answered, answered together in one turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from hotloop.events import Event
+from hotloop.limit import stop
+from hotloop.loop import require_prompt
+from hotloop.models.transport import Emit, Throttle
+from hotloop.runoptions import RunOptions
+
+Answer = Callable[[str, RunOptions, Emit], Awaitable[Any]]
+
+
+class Merged:
+    """Answers prompts by `answer`, one turn after the other; those that wait together are one prompt, in their order.
+
+    Only prompts with the same options are merged. Whoever gave one of them gets the result and hears all events.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._turn = asyncio.Lock()
+        self._waiting: _Group | None = None
+
+    async def ask(self, prompt: str, options: RunOptions, emit: Emit) -> Any:
+        """The result for this prompt and those it was merged with. Raises what the run raises."""
+        require_prompt(prompt)
+        group = self._waiting
+        if group is None or group.options != options:
+            group = self._waiting = _Group(options)
+            group.task = asyncio.create_task(self._answered(group))
+        member = (prompt, emit)
+        group.members.append(member)
+        try:
+            return await asyncio.shield(group.task)
+        except asyncio.CancelledError:
+            group.members.remove(member)
+            if not group.members:
+                self._closed(group)
+                await stop([group.task])
+            raise
+
+    async def _answered(self, group: _Group) -> Any:
+        async with self._turn:
+            self._closed(group)
+            prompts = [prompt for prompt, _ in group.members]
+            return await self._answer("\n\n".join(prompts), group.options, group.tell)
+
+    def _closed(self, group: _Group) -> None:
+        """Nobody joins it any more."""
+        if self._waiting is group:
+            self._waiting = None
+
+
+class _Group:
+    """Prompts that are one turn, each with who hears of it."""
+
+    task: asyncio.Task[Any]
+
+    def __init__(self, options: RunOptions) -> None:
+        self.options = options
+        self.members: list[tuple[str, Emit]] = []
+
+    def tell(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
+        """Tell all of them; the slowest reader sets the pace."""
+        for _, emit in self.members:
+            emit(events, throttle)

@@ -1,0 +1,77 @@
+"""What a request brings along beside the conversation: facts from memory, and what is true only now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from hotloop.context.settings import Context
+from hotloop.context.zones import aside_text
+from hotloop.errors import ConfigError
+from hotloop.limit import stop
+from hotloop.tools.running.caller import Caller
+from hotloop.trace.ledger import Ledger
+
+if TYPE_CHECKING:
+    from hotloop.context.memory.memory import Fact, Memory
+
+_log = logging.getLogger("hotloop.memory")
+
+
+class Perceiving:
+    """What an agent perceives beside the conversation, if there is `any`.
+
+    A request waits for memory no longer than that allows, nor than `seconds`, counted from its beginning.
+    """
+
+    def __init__(self, context: Context, memory: Memory | None, seconds: float | None) -> None:
+        self._context = context
+        self._memory = memory
+        self._seconds = seconds
+        self.any = memory is not None or context.volatile is not None
+
+    def recall(self, prompt: str, caller: Caller) -> Recall | None:
+        """Begin to look for facts that fit the request, beside whatever is done next; None if there is no memory."""
+        if self._memory is None or not caller.user:
+            return None
+        return Recall(self._memory, prompt, caller, min(self._memory.timeout, self._seconds or self._memory.timeout))
+
+    async def aside(self, recall: Recall | None, ledger: Ledger) -> str:
+        """What is sent last in each request of the run."""
+        facts = [] if recall is None else await recall.facts(ledger)
+        volatile = self._context.volatile
+        said = volatile() if callable(volatile) else volatile or ""
+        if not isinstance(said, str):
+            raise ConfigError(f"Context(volatile=...) gave {said!r}; let it give text.")
+        return aside_text(said, [fact.text for fact in facts])
+
+
+class Recall:
+    """A search in memory that has begun; it may take `seconds`, and what comes later is left out."""
+
+    def __init__(self, memory: Memory, prompt: str, caller: Caller, seconds: float) -> None:
+        self._task = asyncio.create_task(memory.recall(prompt, user=caller.user, session=caller.session))
+        self._end = asyncio.get_running_loop().time() + seconds
+
+    async def facts(self, ledger: Ledger) -> list[Fact]:
+        """What was found in time; the ledger says how many facts, that they came too late, or what went wrong."""
+        left = max(self._end - asyncio.get_running_loop().time(), 0)
+        if not self._task.done():
+            await asyncio.wait([self._task], timeout=left)
+        found: list[Fact] = []
+        if not self._task.done():
+            told = "late, left out"
+        elif error := self._task.exception():
+            told = f"failed, left out: {error}"
+            _log.warning("What is known of the user was left out: %s", error)
+        else:
+            found = self._task.result()
+            told = f"{len(found)} fact{'s' * (len(found) != 1)}"
+        ledger.facts["memory"] = told
+        ledger.mark("memory", told)
+        return found
+
+    async def aclose(self) -> None:
+        """Give it up, if it is not over."""
+        await stop([self._task])

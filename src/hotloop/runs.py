@@ -1,0 +1,264 @@
+"""The runs of an agent: each is opened, answered or paused, and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotloop import loop
+from hotloop.budget import Budget, Deadline
+from hotloop.context.compaction import Compactor, Summarise
+from hotloop.context.conversation import Conversation
+from hotloop.context.estimate import TokenRates
+from hotloop.context.sessions.live import LiveSession
+from hotloop.context.sessions.opened import OpenSessions
+from hotloop.context.sessions.record import SessionStore
+from hotloop.context.settings import Context
+from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
+from hotloop.fields import require
+from hotloop.loop import Program
+from hotloop.models.transport import Emit, nobody
+from hotloop.output.reading import Answer
+from hotloop.perceiving import Perceiving, Recall
+from hotloop.programs import ProgramCache, Programs
+from hotloop.runoptions import RunOptions, read_options
+from hotloop.tools.approvals.journal import RunJournal, held
+from hotloop.tools.running.caller import Caller
+from hotloop.tools.running.job import RunContext
+from hotloop.tools.running.result import ToolResult
+from hotloop.trace.ledger import Ledger, Usage
+from hotloop.trace.trace import Trace
+from hotloop.units import NS_PER_S, clock, ms
+
+if TYPE_CHECKING:
+    from hotloop.answering import Answering
+    from hotloop.tools.approvals.store import ApprovalStore, PausedRun
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a run gave: the answer, and where its time went.
+
+    `output` is the model's text, or a value of the type that the agent was given as `output`. `finish_reason` is
+    "stop", or "length" when the token cap cut the answer.
+    """
+
+    output: Any
+    trace: Trace
+    finish_reason: str = "stop"
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all turns, as far as the service counted them."""
+        return self.trace.usage
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is asked, for whom, who hears how it goes, and, of a run that was paused, what it may do."""
+
+    prompt: str
+    caller: Caller
+    emit: Emit = nobody
+    background: bool = False
+    journal: RunJournal | None = None
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A run that has begun: its ledger, and the search for what is known of the user."""
+
+    asked: Asked
+    ledger: Ledger
+    recall: Recall | None
+
+
+Work = Callable[[ProgramCache, Running], Awaitable[Answer]]
+Begin = Callable[[], tuple[Program, Conversation]]
+Go = Callable[[Program, RunContext], Awaitable[Answer]]
+
+
+class Runs:
+    """The runs of one agent, over its `programs`; `instructions` are the agent's own.
+
+    `waits` tells whether a run waits while another one writes to its session.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        programs: Programs,
+        instructions: str,
+        *,
+        budget: Budget | None,
+        grants: frozenset[str],
+        context: Context,
+        perceiving: Perceiving,
+        summarise: Summarise,
+        answering: Answering | None,
+        approvals: str | Path | None,
+        sessions: str | Path | SessionStore | None,
+        waits: bool,
+    ) -> None:
+        self.name = name
+        self.sessions = OpenSessions(name, sessions, instructions, context.window, self._compactor)
+        self._programs = programs
+        self._start = Conversation(instructions)
+        self._budget = budget
+        self._limits = budget.limits() if budget else {}
+        self._grants = grants
+        self._context = context
+        self._perceiving = perceiving
+        self._rates = TokenRates(context.count_tokens)
+        self._summarise = summarise
+        self._answering = answering
+        self._approvals = approvals
+        self._waits = waits
+
+    @property
+    def approvals(self) -> ApprovalStore:
+        """The runs that wait for people's decisions."""
+        from hotloop.tools.approvals.store import ApprovalStore
+
+        return ApprovalStore(self._approvals)
+
+    async def ask(
+        self, prompt: str, options: RunOptions, emit: Emit = nobody, session: LiveSession | None = None
+    ) -> Result:
+        """See `Agent.run` and `Session.run`."""
+        run_id, user, given = read_options(options)
+        of, owner = ("", "") if session is None else (session.key.id, session.user)
+        caller = Caller(run_id, self.name, of, user or owner, self._grants if given is None else given)
+        asked = Asked(prompt, caller, emit, bool(options.get("background")))
+
+        async def answer(programs: ProgramCache, run: Running) -> Answer:
+            if options.get("trace_id") and programs.executor.asks:
+                await asyncio.to_thread(self.approvals.check_free, run_id)
+            if session is not None:
+                begin = partial(self._begun, programs, session, run)
+                return await self._in_session(session, run, begin, loop.run)
+            go = loop.run if self._answering is None else self._answering.answer
+            return await self._answer(run, programs.for_prompt(prompt), self._start.branch(), go)
+
+        return await self._run(asked, answer)
+
+    async def resume(self, run_id: str, emit: Emit = nobody, session: LiveSession | None = None) -> Result:
+        """See `Agent.resume` and `Session.resume`."""
+        store = self.approvals
+        async with held(store, run_id):
+            paused = await asyncio.to_thread(store.load, run_id)
+            known = await asyncio.to_thread(store.results, run_id)
+            saved = self._read(paused)
+            of = self._session_of(saved, session)
+            results = {call_id: msgspec.json.decode(known[call_id], type=ToolResult) for call_id in known}
+            go = partial(loop.resume, saved=saved, known=results)
+            asked = Asked(saved.prompt, saved.caller, emit, saved.background, RunJournal(store, paused))
+
+            async def answer(programs: ProgramCache, run: Running) -> Answer:
+                run.ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
+                program = programs.with_tools(saved.tools)
+                if of is not None:
+                    return await self._in_session(of, run, lambda: (program, of.resume(saved.conversation)), go)
+                return await self._answer(run, program, Conversation.restore(saved.conversation), go)
+
+            result = await self._run(asked, answer, first=False)
+            await asyncio.to_thread(store.finish, run_id)
+            return result
+
+    def _session_of(self, saved: loop.Checkpoint, session: LiveSession | None) -> LiveSession | None:
+        """The session that a paused run belongs to. Raises ConfigError if it is to be resumed in another one."""
+        of = saved.caller.session
+        if session is None:
+            return self.sessions.get(of) if of else None
+        whose = f"session {of}" if of else "no session"
+        require(of == session.key.id, f"Run {saved.caller.run} is one of {whose}, not of {session.key.id}.")
+        return session
+
+    def _begun(self, programs: ProgramCache, session: LiveSession, run: Running) -> tuple[Program, Conversation]:
+        """The program of a session, whose tools stay so that the cached prefix does, and its conversation."""
+        program = programs.for_prompt(run.asked.prompt, session.state.tools)
+        return program, session.begin(run.asked.prompt, run.ledger)
+
+    async def _in_session(self, session: LiveSession, run: Running, begin: Begin, go: Go) -> Answer:
+        """A turn of a session: nobody else writes to it meanwhile, and it is kept whole or not at all."""
+        async with session.store.writing(session.key, wait=self._waits):
+            run.ledger.mark("queue", "session")
+            await session.load(run.ledger)
+            program, conversation = begin()
+            try:
+                answer = await self._answer(run, program, conversation, go, session)
+                await session.commit(run.ledger, run.asked.caller.user, program.tools)
+            except BaseException:
+                session.give_up()
+                raise
+            return answer
+
+    async def _answer(
+        self, run: Running, program: Program, conversation: Conversation, go: Go, session: LiveSession | None = None
+    ) -> Answer:
+        """The answer to what was asked, at the end of this conversation."""
+        asked, ledger = run.asked, run.ledger
+        context = RunContext(
+            ledger,
+            asked.emit,
+            Deadline(self._budget, ledger.start if session is None else ledger.at),
+            asked.caller,
+            conversation,
+            asked.journal,
+            asked.prompt,
+            asked.background,
+            tasks=self._context.tasks,
+            aside=await self._perceiving.aside(run.recall, ledger) if self._perceiving.any else "",
+            compactor=self._compactor(conversation) if session is None else session.compactor_of(conversation),
+            fetch=None if session is None else partial(session.store.result, session.key),
+        )
+        return await go(program, context)
+
+    def _compactor(self, conversation: Conversation) -> Compactor:
+        return Compactor(conversation, self._context, self._rates, self._summarise)
+
+    def _read(self, paused: PausedRun) -> loop.Checkpoint:
+        whose = f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}."
+        require(paused.agent == self.name, whose)
+        try:
+            return msgspec.json.decode(paused.state, type=loop.Checkpoint)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(
+                f"The state of run {paused.run_id} cannot be read ({error}); another version of hotloop has saved it. "
+                "Resume it with that one, or discard it."
+            ) from None
+
+    async def _run(self, asked: Asked, answer: Work, *, first: bool = True) -> Result:
+        """Open the ledger, have the answer, close the ledger; a run that pauses is saved before anybody is told."""
+        ledger = Ledger(clock(), asked.caller.run, self.name, time.time())
+        trace = Trace(ledger, self._limits)
+        recall = self._perceiving.recall(asked.prompt, asked.caller)
+        try:
+            try:
+                programs = await self._programs.ready(ledger)
+                ledger.facts["max_parallel"] = programs.executor.policy.max_parallel
+                given = await answer(programs, Running(asked, ledger, recall))
+            except loop.Paused as pause:
+                raise await self._pause(asked.caller.run, pause, first) from None
+        except HotloopError as error:
+            error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
+            error.stage = ledger.stages[-1].kind if ledger.stages else None
+            if isinstance(error, ApprovalRequired):
+                ledger.mark("approval", "saved")
+            raise
+        finally:
+            if recall is not None:
+                await recall.aclose()
+            ledger.close()
+            trace.log()
+        return Result(given.value, trace, given.finish_reason)
+
+    async def _pause(self, run_id: str, pause: loop.Paused, first: bool) -> ApprovalRequired:
+        save = partial(self.approvals.pause, run_id, self.name, pause.state, pause.calls, first=first)
+        await asyncio.to_thread(save)
+        names = ", ".join(dict.fromkeys(call.name for call in pause.calls))
+        sentence = f"A person must decide about {names} before run {run_id} can go on."
+        return ApprovalRequired(sentence, run_id=run_id, calls=pause.calls)

@@ -1,0 +1,73 @@
+"""How a model is asked for a summary, of a conversation or of a tool's long result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from hotloop.budget import Deadline
+from hotloop.context.compaction import Summarised
+from hotloop.errors import MalformedReply
+from hotloop.models.ask import Ask, Thinker
+from hotloop.models.transport import nobody
+from hotloop.trace.ledger import Ledger
+from hotloop.units import clock
+
+_CONVERSATION = (
+    "Summarise our conversation so far, for yourself: you will go on with this summary in its place. Keep what the "
+    "user wants, what was agreed, every name, number, date and id that may be needed again, what the tools found, and "
+    "what is still open. Leave out greetings and what is settled. Write at most 300 words, in the language of the "
+    "user, and nothing but the summary."
+)
+_RESULT = (
+    "Summarise this result of a tool in at most {} words, for a model that has to answer a user from it. Keep every "
+    "name, number, date and id that may matter. Write nothing but the summary.\n\n{}"
+)
+_NO_DEADLINE = Deadline(None, 0)
+_WORDS_PER_TOKEN = 0.6  # of English; less than there are, so that a summary stays within its bound
+
+
+class Summariser:
+    """Asks `thinker()` for summaries; `name` is the agent's, in the ledgers of these requests."""
+
+    def __init__(self, thinker: Callable[[], Thinker], name: str = "") -> None:
+        self._thinker = thinker
+        self._name = name
+
+    async def conversation(self, messages: bytes, deadline: Deadline | None) -> Summarised:
+        """A summary of these messages; the request begins with them as they are, so that a cached prefix is used.
+
+        Without a deadline it is asked for in the background. Raises ModelError.
+        """
+        asked = bytearray(messages + b"," + _of_user(_CONVERSATION))
+        return await self._asked(asked, deadline or _NO_DEADLINE, background=deadline is None)
+
+    async def result(self, text: str, tokens: int) -> str:
+        """A summary of a tool's result in about so many tokens. Raises ModelError."""
+        words = max(int(tokens * _WORDS_PER_TOKEN), 1)
+        return (await self._asked(bytearray(_of_user(_RESULT.format(words, text))), _NO_DEADLINE)).text
+
+    async def _asked(self, messages: bytearray, deadline: Deadline, *, background: bool = False) -> Summarised:
+        thinker, now = self._thinker(), clock()
+        ledger = Ledger(now, "summary", self._name)
+        ask = Ask(
+            messages=messages,
+            ledger=ledger,
+            emit=nobody,
+            dialect=thinker.dialect,
+            tools=False,
+            deadline=deadline,
+            background=background,
+            rearranged=True,
+        )
+        reply = await thinker.think(ask)
+        if not reply.text.strip():
+            raise MalformedReply("The model gave no summary.")
+        return Summarised(reply.text.strip(), ledger.turns[-1].usage)
+
+
+def _of_user(text: str) -> bytes:
+    message: dict[str, Any] = {"role": "user", "content": text}
+    return msgspec.json.encode(message)

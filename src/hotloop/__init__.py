@@ -9,7 +9,18 @@ from msgspec import Meta
 
 from hotloop.agent import Agent
 from hotloop.budget import Budget
-from hotloop.errors import ApprovalRequired, ConfigError, HotloopError, ModelError, RunError, ToolError
+from hotloop.context.sessions.record import SessionInfo, SessionStore
+from hotloop.context.settings import Context, Task, Window
+from hotloop.errors import (
+    ApprovalRequired,
+    ConfigError,
+    HotloopError,
+    ModelError,
+    RunError,
+    SessionBusy,
+    SessionConflict,
+    ToolError,
+)
 from hotloop.events import (
     ApprovalNeeded,
     CallOpened,
@@ -72,6 +83,7 @@ __all__ = [
     "CallSealed",
     "Cascade",
     "ConfigError",
+    "Context",
     "Event",
     "HotloopError",
     "MCPServer",
@@ -93,7 +105,12 @@ __all__ = [
     "RunPaused",
     "SandboxLimits",
     "Session",
+    "SessionBusy",
+    "SessionConflict",
+    "SessionInfo",
+    "SessionStore",
     "Stage",
+    "Task",
     "TextDelta",
     "Tool",
     "ToolError",
@@ -105,6 +122,7 @@ __all__ = [
     "Transport",
     "TurnFacts",
     "Usage",
+    "Window",
     "empty_answer",
     "refused_tool",
     "report",

@@ -187,8 +187,16 @@ class Conversation:
         return chosen
 
     def forget(self, until: int) -> None:
-        """Leave out the turns before the one that begins at `until`; what a summary says of earlier ones stays."""
-        self._replace(self.turns[0].start, until, b"")
+        """Leave out the turns before the one that begins at `until`, or all, if none does.
+
+        What a summary says of earlier ones stays.
+        """
+        first = self.turns[0].start
+        if until < len(self.messages):
+            self._replace(first, until, b"")
+        else:
+            del self.messages[max(first - 1, 0) :]
+            self.turns, self.steps = [], []
 
     def summarise(self, until: int, text: str) -> None:
         """Put a summary in the place of all that is before `until`, where a turn or a step begins.

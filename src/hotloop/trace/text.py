@@ -51,7 +51,8 @@ def timeline(trace: Trace, width: int = 88) -> str:
 
 def notes(trace: Trace) -> list[str]:
     """What there is to say beside the timeline, a line each."""
-    lines = [*attempt_lines(trace), tools_line(trace), output_line(trace), cache_line(trace), *warning_lines(trace)]
+    lines = [*attempt_lines(trace), tools_line(trace), output_line(trace), memory_line(trace), context_line(trace)]
+    lines += [cache_line(trace), *warning_lines(trace)]
     return [line for line in lines if line]
 
 
@@ -95,6 +96,23 @@ def output_line(trace: Trace) -> str:
     """What trouble there was with the form of the answer; "" if there was none."""
     told = [f"{name.replace('_', ' ')} {count}" for name, count in trace.facts.get("output", {}).items() if count]
     return f"output: {', '.join(told)}" if told else ""
+
+
+def memory_line(trace: Trace) -> str:
+    """What memory had for the request, "" if it was not asked."""
+    told = trace.facts.get("memory", "")
+    return told and f"memory: {one_line(told)}"
+
+
+def context_line(trace: Trace) -> str:
+    """What was left out of the prompts; "" if nothing was."""
+    left_out = trace.facts.get("left_out", 0)
+    told = [f"{left_out:,} earlier turn{'s' * (left_out != 1)} not sent"] if left_out else []
+    told += [
+        f"summarised {each['how']}, {each['tokens_before']:,} -> {each['tokens_after']:,} tokens"
+        for each in trace.facts.get("compaction", ())
+    ]
+    return f"context: {', '.join(told)}" if told else ""
 
 
 def cache_line(trace: Trace) -> str:

@@ -73,15 +73,21 @@ class LiveSession:
         """The conversation that a turn is to be added to, with those earlier turns that the model is to see."""
         compactor = self._loaded()
         compactor.swap_in(ledger)
-        conversation, window = compactor.conversation, self._window
-        if window is not None and conversation.turns:
-            now = time.time()
-            if window.relevant:
-                conversation = conversation.select(relevant_turns(conversation, window, prompt, now))
-            elif first := first_seen(conversation.turns, window, now):
-                conversation.forget(first)
-                compactor.moved()
-        self._run = conversation
+        self._run = compactor.conversation
+        if self._window is not None and self._run.turns:
+            self._run = self._windowed(self._run, self._window, prompt)
+            summed = self._run.summary.turn if self._run.summary is not None else 0
+            if left_out := self._run.number - summed - len(self._run.turns):
+                ledger.facts["left_out"] = left_out
+        return self._run
+
+    def _windowed(self, conversation: Conversation, window: Window, prompt: str) -> Conversation:
+        now = time.time()
+        if window.relevant:
+            return conversation.select(relevant_turns(conversation, window, prompt, now))
+        if first := first_seen(conversation.turns, window, now):
+            conversation.forget(first)
+            self._loaded().moved()
         return conversation
 
     def resume(self, saved: SavedConversation) -> Conversation:

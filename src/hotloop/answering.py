@@ -36,14 +36,14 @@ class Answering:
         return answer
 
     def _maker(self, program: Program, run: RunContext) -> str:
-        """A fingerprint of all that makes the answer but the question; only the grants are the run's own."""
+        """A fingerprint of all that makes the answer but the question; only the grants and what is said aside are the run's own."""
         made = self._made.get(program)
         if made is None:
             definitions = [tool.definition.decode() for tool in _tools(program)]
             schema = program.output.schema if program.output is not None else None
             start = bytes(run.conversation.messages).decode()
             made = self._made[program] = maker_of(self._models, start, definitions, schema)
-        return maker_of(made, sorted(run.caller.grants))
+        return maker_of(made, sorted(run.caller.grants), run.aside)
 
 
 def _read(program: Program, text: str) -> Answer | None:

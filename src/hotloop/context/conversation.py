@@ -95,23 +95,28 @@ class Conversation:
 
     def branch(self) -> Conversation:
         """A copy that can be written to and dropped without a trace in this one."""
-        return self.restore(self.save())
+        copy = Conversation()
+        copy.messages = bytearray(self.messages)
+        copy.kept, copy.tasks, copy.summary = dict(self.kept), dict(self.tasks), self.summary
+        copy.turns = [msgspec.structs.replace(turn) for turn in self.turns]
+        copy.steps, copy._covered, copy._head = list(self.steps), self._covered, self._head
+        copy.number, copy.ids_given = self.number, self.ids_given
+        return copy
 
     def save(self) -> SavedConversation:
         """All of it, for `restore`."""
-        turns = [msgspec.structs.replace(turn) for turn in self.turns]
-        messages, kept = bytes(self.messages), dict(self.kept)
+        copy = self.branch()
         return SavedConversation(
-            messages,
-            kept,
-            self.ids_given,
-            turns,
-            list(self.steps),
-            self._head,
-            self._covered,
-            self.summary,
-            self.number,
-            dict(self.tasks),
+            bytes(copy.messages),
+            copy.kept,
+            copy.ids_given,
+            copy.turns,
+            copy.steps,
+            copy._head,
+            copy._covered,
+            copy.summary,
+            copy.number,
+            copy.tasks,
         )
 
     @classmethod

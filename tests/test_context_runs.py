@@ -1,0 +1,380 @@
+"""What the model sees of a conversation: windows, summaries, tasks, and what is said aside."""
+
+import asyncio
+import itertools
+import json
+
+import pytest
+
+from hotloop import Agent, Context, Model, Task, Window, tool
+from hotloop.errors import ConfigError, ContextOverflow, InvalidRequest
+from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
+
+OVERFLOW = raw(
+    b'{"error":{"message":"maximum context length is 100 tokens","code":"context_length_exceeded"}}', status=400
+)
+SUMMARY = "Ann wants blue shoes."
+
+
+class Model_(ScriptedModel):
+    """A scripted model that keeps the bodies it was sent, and answers requests for a summary."""
+
+    def __init__(self, replies, **pace) -> None:
+        super().__init__(replies, **pace)
+        self.bodies: list[bytes] = []
+
+    async def send(self, body, receiver) -> None:
+        self.bodies.append(body)
+        await super().send(body, receiver)
+
+
+def said(request) -> list[str]:
+    return [message["content"] for message in request["messages"]]
+
+
+def is_summary(request) -> bool:
+    return said(request)[-1].startswith("Summarise our conversation")
+
+
+def answering(request):
+    """A summary where one is asked for, else an answer, with the usage that a service would count."""
+    tokens = len(json.dumps(request["messages"])) // 4
+    text = SUMMARY if is_summary(request) else f"Answer {len(request['messages'])}."
+    return say(text, usage={"prompt_tokens": tokens, "completion_tokens": 5, "total_tokens": tokens + 5})
+
+
+@tool(read_only=True)
+async def look_up(key: str) -> str:
+    """Read something long."""
+    return f"{key} is " + "long " * 40
+
+
+def agent_of(replies=answering, *, ttft=0.0, **options) -> tuple[Agent, Model_]:
+    model = Model_(replies, ttft=ttft)
+    options = {"tools": [look_up], "sessions": ":memory:", **options}
+    return Agent(model="m", endpoint=model, **options), model
+
+
+async def ask(session, *prompts: str) -> None:
+    for prompt in prompts:
+        await session.run(prompt)
+
+
+# Zones
+
+
+def test_instructions_of_a_session_follow_those_of_the_agent_in_one_message():
+    async def main():
+        agent, model = agent_of(instructions="Be brief.")
+        await ask(agent.session("a", instructions="Ann is a child."), "Hi")
+        await ask(agent.session("a"), "Again")
+        await ask(agent.session("b"), "Hi")
+        return model.bodies, [said(request)[0] for request in model.requests]
+
+    bodies, systems = run_virtual(main())
+    assert systems == ["Be brief.\n\nAnn is a child."] * 2 + ["Be brief."]
+    shared = b'"messages":[{"role":"system","content":"Be brief.'
+    assert len({body[: body.index(shared) + len(shared)] for body in bodies}) == 1
+
+
+def test_what_is_volatile_is_said_last_and_not_kept():
+    times = iter(range(9))
+
+    async def main():
+        agent, model = agent_of(
+            [call("look_up", key="a"), "It is.", "Bye."],
+            context=Context(volatile=lambda: f"It is {next(times)} o'clock."),
+        )
+        await ask(agent.session("a"), "Where?", "Bye")
+        return model.bodies, model.requests
+
+    bodies, requests = run_virtual(main())
+    aside = [said(request)[-1] for request in requests]
+    assert [text.splitlines()[-1] for text in aside] == [f"It is {hour} o'clock." for hour in (0, 0, 1)]
+    assert requests[0]["messages"][-1]["content"].startswith("Where?\n\n")
+    assert [message["role"] for message in requests[1]["messages"]][-2:] == ["tool", "user"]
+    assert "o'clock" not in json.dumps(requests[2]["messages"][:-1])
+    for before, after in itertools.pairwise(bodies):  # all but what was said aside is shared
+        stable = before[: before.index(b"\\n\\nBackground") if b"\\n\\nBackground" in before else before.rindex(b",{")]
+        assert after.startswith(stable)
+
+
+def test_volatile_text_that_is_none_is_an_error():
+    agent, _ = agent_of(context=Context(volatile=lambda: 3))
+    with pytest.raises(ConfigError, match="volatile"):
+        run_virtual(agent.run("Hi"))
+
+
+def test_a_task_has_its_instructions_once_and_from_the_request_that_needs_them():
+    refunds = Task(name="refunds", instructions="Refunds take 14 days.", when="refund|退款")
+
+    async def main():
+        agent, model = agent_of(context=Context(tasks=(refunds,), window=Window(turns=4)))
+        session = agent.session("a")
+        await ask(session, "Hi", "A refund please", "退款", "Bye")
+        early = said(model.requests[-1])
+        await ask(session, "1", "2", "3", "refund?")
+        return early, said(model.requests[-1])
+
+    early, late = run_virtual(main())
+    assert [text for text in early if "14 days" in text] == ["Refunds take 14 days.\n\nA refund please"]
+    assert late[-1] == "Refunds take 14 days.\n\nrefund?"
+
+
+# Windows
+
+
+def test_a_window_leaves_out_early_turns_and_says_so():
+    async def main():
+        agent, model = agent_of(instructions="Be brief.", context=Context(window=Window(turns=4)))
+        session = agent.session("a")
+        for number in range(9):
+            result = await session.run(f"Question {number}")
+        return model.requests, result.trace, await session.history()
+
+    requests, trace, history = run_virtual(main())
+    prompts = [[text for text in said(request) if text.startswith("Question")] for request in requests]
+    assert max(map(len, prompts)) <= 5
+    assert all(said(request)[0] == "Be brief." for request in requests)
+    assert prompts[-1][-1] == "Question 8"
+    assert trace.facts["left_out"] == 9 - len(prompts[-1])
+    assert "not sent" in str(trace)
+    assert len(history) == 18
+
+
+def test_a_window_by_relevance_brings_back_what_the_request_is_about():
+    async def main():
+        agent, model = agent_of(context=Context(window=Window(turns=2, relevant=1)))
+        session = agent.session("a")
+        await ask(session, "My parcel has the number 77", "I like tea", "Good weather", "Nice music")
+        await ask(session, "What was the number of my parcel?", "Bye")
+        return said(model.requests[-2]), len(await session.history()), said(model.requests[-1])
+
+    asked, count, last = run_virtual(main())
+    assert "My parcel has the number 77" in asked
+    assert "I like tea" not in asked
+    assert count == 12
+    assert "What was the number of my parcel?" in last
+
+
+# Compaction
+
+
+async def grow(session, prompts: int, length: int = 200):
+    return [await session.run(f"{number} " + "x" * length) for number in range(prompts)]
+
+
+def test_the_early_part_is_summarised_in_the_background_and_nobody_waits():
+    async def main():
+        loop = asyncio.get_running_loop()
+        context = Context(limit=1000, compact_at=0.5, keep=2)
+        agent, model = agent_of(ttft=0.1, context=context, instructions="Be brief.")
+        session, times, traces = agent.session("a"), [], []
+        for number in range(12):
+            start = loop.time()
+            traces.append((await session.run(f"{number} " + "x" * 200)).trace)
+            times.append(round(loop.time() - start, 6))
+            await asyncio.sleep(0.2)  # the user reads the answer
+        await agent.aclose()
+        return times, traces, model.requests, await session.history()
+
+    times, traces, requests, history = run_virtual(main())
+    assert set(times) == {0.1}
+    swapped = [trace for trace in traces if "compaction" in trace.facts]
+    assert swapped
+    assert all(each["how"] == "in the background" for trace in swapped for each in trace.facts["compaction"])
+    assert "summarised in the background" in str(swapped[0])
+    sizes = [len(json.dumps(request["messages"])) // 4 for request in requests]
+    assert max(sizes) < 1000
+    last = said(requests[-1])
+    assert last[0] == "Be brief."
+    assert SUMMARY in last
+    assert len(history) == 24  # all of it is kept
+
+
+def test_the_summary_is_asked_for_with_the_same_prefix():
+    async def main():
+        agent, model = agent_of(dialect="openai", context=Context(limit=1000, compact_at=0.5, keep=2))
+        session = agent.session("a")
+        await grow(session, 8)
+        await asyncio.sleep(1)
+        return model.bodies, model.requests
+
+    bodies, requests = run_virtual(main())
+    at = next(number for number, request in enumerate(requests) if is_summary(request))
+    shared = bodies[at][: bodies[at].rindex(b',{"role":"user"')]
+    assert bodies[at - 1].startswith(shared)
+    assert requests[at]["tools"] == requests[0]["tools"]
+
+
+def test_at_the_limit_the_run_waits_for_the_summary():
+    async def main():
+        agent, model = agent_of(ttft=0.1, context=Context(limit=700, compact_at=0.99, keep=2))
+        session = agent.session("a")
+        results = await grow(session, 14)
+        return [result.trace for result in results], model.requests
+
+    traces, requests = run_virtual(main())
+    waited = [trace for trace in traces if "compaction" in trace.facts]
+    assert waited
+    assert all(len(json.dumps(request["messages"])) // 4 < 800 for request in requests)
+    stage = next(stage for stage in waited[0].stages if stage.kind == "context" and "summar" in stage.note)
+    assert 0 < stage.end - stage.start <= 100_000_000
+    assert waited[0].unattributed_ms == 0
+
+
+def test_a_summary_that_fails_in_the_background_costs_nothing_and_is_tried_again():
+    failing = [True]
+
+    def replies(request):
+        if is_summary(request) and failing:
+            failing.pop()
+            return raw(b'{"error":{"message":"no"}}', status=400)
+        return answering(request)
+
+    async def main():
+        agent, model = agent_of(replies, context=Context(limit=1000, compact_at=0.5, keep=2))
+        session = agent.session("a")
+        for number in range(12):
+            await session.run(f"{number} " + "x" * 200)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.1)
+        return said(model.requests[-1])
+
+    assert SUMMARY in run_virtual(main())
+
+
+def test_where_no_summary_can_be_had_the_beginning_is_left_out():
+    def replies(request):
+        return raw(b'{"error":{"message":"no"}}', status=400) if is_summary(request) else answering(request)
+
+    async def main():
+        agent, model = agent_of(replies, context=Context(limit=700, compact_at=0.99, keep=2))
+        session = agent.session("a")
+        await grow(session, 14)
+        return said(model.requests[-1])
+
+    texts = run_virtual(main())
+    assert any("left out" in text for text in texts)
+
+
+def test_a_service_that_finds_the_prompt_too_long_gets_a_shorter_one_once():
+    async def main():
+        agent, model = agent_of([*["Yes."] * 5, OVERFLOW, SUMMARY, "At last."])
+        session = agent.session("a")
+        result = [await session.run(f"{number} " + "x" * 200) for number in range(6)][-1]
+        return result, model.requests
+
+    result, requests = run_virtual(main())
+    assert result.output == "At last."
+    assert [attempt.outcome for attempt in result.trace.attempts] == ["failed", "ok"]
+    before, summary, after = requests[-3:]
+    assert is_summary(summary)
+    assert len(said(after)) < len(said(before))
+    assert said(after)[-1] == said(before)[-1]
+    assert SUMMARY in said(after)
+
+
+def test_a_prompt_that_stays_too_long_is_an_error_and_leaves_nothing():
+    async def main():
+        agent, model = agent_of([*["Yes."] * 5, OVERFLOW, SUMMARY, OVERFLOW, "Still here."])
+        session = agent.session("a")
+        await ask(session, *(f"{number} " + "x" * 200 for number in range(5)))
+        with pytest.raises(ContextOverflow):
+            await session.run("Too much")
+        await session.run("Hello?")
+        return said(model.requests[-1]), await session.history()
+
+    texts, history = run_virtual(main())
+    assert "Too much" not in texts
+    assert len(history) == 12
+
+
+def test_a_long_run_is_shortened_within_itself_and_kept_whole():
+    """Results that pile up in one run are summarised too; no call is parted from its result."""
+    calls = [call("look_up", key=str(number)) for number in range(8)]
+
+    def replies(request):
+        if is_summary(request):
+            return SUMMARY
+        done = sum(message["role"] == "assistant" for message in request["messages"])
+        return next_call() if done < 99 else "Done."
+
+    left = list(calls)
+
+    def next_call():
+        return left.pop(0) if left else "Done."
+
+    async def main():
+        agent, model = agent_of(replies, context=Context(limit=350, compact_at=0.9, keep=2))
+        session = agent.session("a")
+        result = await session.run("Look up everything")
+        await session.run("And?")
+        return result, model.requests, await session.history()
+
+    result, requests, history = run_virtual(main())
+    assert result.output == "Done."
+    assert "compaction" in result.trace.facts
+    for request in requests:
+        ids = [item["id"] for message in request["messages"] for item in message.get("tool_calls") or ()]
+        assert ids == [m["tool_call_id"] for m in request["messages"] if m["role"] == "tool"]
+    assert sum(message["role"] == "tool" for message in history) == 8
+    assert "Look up everything" in said(requests[-1]) or SUMMARY in said(requests[-1])
+
+
+def test_a_small_model_may_summarise():
+    small = Model_(lambda request: SUMMARY)
+
+    async def main():
+        context = Context(limit=700, compact_at=0.5, keep=2, summarizer=Model(name="small", endpoint=small))
+        agent, model = agent_of(context=context)
+        session = agent.session("a")
+        for number in range(12):
+            await session.run(f"{number} " + "x" * 200)
+            await asyncio.sleep(0.1)
+        return said(model.requests[-1]), len(small.requests), any(map(is_summary, model.requests))
+
+    texts, asked, own = run_virtual(main())
+    assert SUMMARY in texts
+    assert asked >= 1
+    assert not own
+
+
+def test_a_summary_lasts_as_long_as_the_session(tmp_path):
+    context = Context(limit=1000, compact_at=0.5, keep=2)
+
+    async def main():
+        agent, _ = agent_of(context=context, sessions=tmp_path / "s.db")
+        for number in range(10):
+            await agent.session("a").run(f"{number} " + "x" * 200)
+            await asyncio.sleep(0.1)
+        await agent.aclose()
+        other, model = agent_of(context=context, sessions=tmp_path / "s.db")
+        await other.session("a").run("Still?")
+        history = await other.session("a").history()
+        await other.aclose()
+        return said(model.requests[0]), history
+
+    texts, history = run_virtual(main())
+    assert SUMMARY in texts
+    assert len(history) == 22
+
+
+def test_a_run_without_a_session_is_shortened_too():
+    async def main():
+        agent, model = agent_of(
+            [call("look_up", key="a"), call("look_up", key="b"), OVERFLOW, SUMMARY, "There."],
+        )
+        return (await agent.run("Where?")).output, said(model.requests[-1])
+
+    output, texts = run_virtual(main())
+    assert output == "There."
+    assert SUMMARY in texts
+    assert "Where?" in texts
+
+
+def test_an_overflow_that_nothing_can_be_left_out_for_is_an_error():
+    agent, model = agent_of([OVERFLOW])
+    with pytest.raises((ContextOverflow, InvalidRequest)):
+        run_virtual(agent.run("Hi"))
+    assert len(model.requests) == 1

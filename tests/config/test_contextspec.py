@@ -1,4 +1,4 @@
-"""What a declaration says of what the model sees and of what lasts, and each mistake in it."""
+"""What a declaration says of what the model sees and of what lasts: its mistakes, and the arguments that it means."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from hotloop.config.arguments import agent_arguments
 from hotloop.config.contextspec import ContextSpec, FunctionSpec, MemorySpec, SessionsSpec, TaskSpec
 from hotloop.config.modelspec import ModelSpec
 from hotloop.config.spec import AgentSpec, load_spec
-from hotloop.context.settings import Window
+from hotloop.context.settings import Context, Task, Window
 from hotloop.errors import ConfigError
+from hotloop.models.model import Model
 
 LEAST = "inference: {endpoint: local, model: m}\n"
 CONTEXT = LEAST + "context:\n  "
@@ -73,7 +75,7 @@ def test_everything_can_be_declared() -> None:
 
 def test_what_is_not_declared_is_as_if_it_were_not_there() -> None:
     spec = load(LEAST + "context:\nmemory:\nsessions:\n")
-    assert (spec.context, spec.memory, spec.sessions) == (None, None, SessionsSpec())
+    assert (spec.context, spec.memory, spec.sessions) == (ContextSpec(), None, SessionsSpec())
     assert load(CONTEXT + "{window: , summarizer: , tasks: , volatile: }\n").context == ContextSpec()
 
 
@@ -107,3 +109,50 @@ def test_each_mistake_has_its_line_key_and_sentence(text: str, said: str) -> Non
     with pytest.raises(ConfigError) as caught:
         load(text)
     assert str(caught.value).partition("\n")[0].startswith(f"a.yaml{said}")
+
+
+def test_the_arguments_that_it_means() -> None:
+    text, _, _ = EVERYTHING.partition("memory:")
+    given = agent_arguments(load(text + "sessions: {path: chats.db, busy: merge}\n"))
+    rules = sys.modules["context_rules"]
+    assert given["context"] == Context(
+        limit=32000,
+        compact_at=0.6,
+        keep=6,
+        window=Window(turns=40, age=43200, relevant=3),
+        summarizer=Model(name="small", endpoint="http://small/v1"),
+        tasks=(
+            Task(name="refunds", instructions="Refunds need a reason.", when="refund|money back"),
+            Task(name="vat", instructions="Mention VAT.", when=rules.is_vat),
+        ),
+        volatile=rules.now,
+    )
+    assert (given["memory"], given["sessions"], given["busy"]) == (None, Path("chats.db"), "merge")
+
+
+def test_the_arguments_of_a_declaration_that_says_nothing() -> None:
+    given = agent_arguments(load(LEAST))
+    assert (given["context"], given["memory"], given["sessions"], given["busy"]) == (Context(), None, None, "queue")
+    assert agent_arguments(load(LEAST + "sessions: {path: ':memory:'}\n"))["sessions"] == ":memory:"
+
+
+def test_files_lie_beside_the_declaration(folder: Path) -> None:
+    load(LEAST + "sessions: {path: deep/chats.db}\n")
+    assert agent_arguments(load_spec(folder / "a.yaml"))["sessions"] == folder / "deep" / "chats.db"
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (
+            "context_rules:nwo",
+            "'context_rules:nwo' of context cannot be had: context_rules has no nwo; did you mean now?",
+        ),
+        ("now", "'now' of context cannot be had: it is not of the form module:function"),
+    ],
+)
+def test_a_function_that_cannot_be_had(named: str, said: str) -> None:
+    spec = load(CONTEXT + f"volatile: {{function: '{named}'}}\n")
+    with pytest.raises(ConfigError) as caught:
+        agent_arguments(spec)
+    assert str(caught.value).startswith(f"The function {said}")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hotloop import Agent, Model, empty_answer, refused_tool
+from hotloop.context.settings import Context
 from hotloop.errors import ConfigError
 
 MODEL = Model(name="other", endpoint="http://host/v1")
@@ -30,6 +31,11 @@ def agent(**given: Any) -> Agent:
         ({"tools": "look_up"}, "tools is 'look_up'; give a list of tools."),
         ({"fallback": MODEL}, "fallback is Model(name='other', endpoint='http://host/v1'); give a list of models"),
         ({"fallback": ["other"]}, "fallback is ['other']; give a list of models, made with Model(...)."),
+        ({"context": 8000}, "Agent(context=...): make it with Context(...)."),
+        ({"context": Context(summarizer="small")}, "Context(summarizer=...) is 'small'; make it with Model(...)."),
+        ({"sessions": 5}, 'sessions is 5; give a file, ":memory:" or a store.'),
+        ({"sessions": ""}, "sessions is ''; give a file"),
+        ({"busy": "wait"}, 'Agent(busy=...): expected "queue" or "reject" or "merge".'),
         ({"reject": "nonsense", "fallback": [MODEL]}, "reject is 'nonsense'; give a list of functions of a Reply"),
         ({"reject": empty_answer, "fallback": [MODEL]}, "reject is <function empty_answer"),
         ({"reject": [refused_tool, None], "fallback": [MODEL]}, "reject is [<function refused_tool"),

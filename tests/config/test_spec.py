@@ -16,6 +16,7 @@ from hotloop.config.arguments import load_tools
 from hotloop.config.modelspec import InferenceSpec
 from hotloop.config.spec import AgentSpec, CacheSpec, load_spec
 from hotloop.config.toolspec import RulesSpec, ToolsSpec
+from hotloop.context.settings import Window
 from hotloop.errors import ConfigError, ModelError, ToolDefinitionError
 from hotloop.tools.defining.tool import Tool
 
@@ -104,7 +105,9 @@ def test_the_declarations_in_the_documentation_load(monkeypatch: pytest.MonkeyPa
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     first, *more = [part.partition("```")[0] for part in page.split("```yaml\n")[1:]]
     assert load(first).budget == Budget(total=1.5, model=0.6, answer_reserve=0.3)
-    service, models, kept = [load(text if "model:" in text else LEAST + text) for text in more]
+    whole = ("inference:", "router:")
+    service, models, kept, lasting = [load(text if text.startswith(whole) else LEAST + text) for text in more]
+    assert lasting.context and lasting.context.window == Window(turns=40, age=43200, relevant=3)
     assert service.inference and service.router is None and len(service.models) == 2
     assert models.router and [each.model for each in models.models][2] == "smollm2"
     assert kept.cache.answers and kept.output == "tickets:Ticket"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hotloop.config.contextspec import MemorySpec
 from hotloop.config.functions import load_function, unusable
 from hotloop.config.modelspec import RouterSpec, RuleSpec
 from hotloop.config.spec import AgentSpec, AnswersSpec
@@ -22,10 +23,12 @@ from hotloop.tools.defining.tool import Tool
 
 if TYPE_CHECKING:
     from hotloop.answers.cache import AnswerCache
+    from hotloop.context.memory.memory import Memory
 
 _TOOL = "The tool {!r} of tools.use"
 _OUTPUT = "The type {!r} of output"
 _WHEN = "The function {!r} of router.rules"
+_CONTEXT = "The function {!r} of context"
 
 
 def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
@@ -49,10 +52,33 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "plan": tools.plan,
         "max_result": tools.max_result,
         "grants": tools.grants,
-        "audit": spec.folder / tools.audit if tools.audit else None,
-        "approvals": spec.folder / tools.approvals if tools.approvals else None,
+        "audit": _beside(tools.audit, spec.folder),
+        "approvals": _beside(tools.approvals, spec.folder),
         "answers": None if cache.answers is None else _answers(cache.answers),
+        **_lasting(spec),
     }
+
+
+def _lasting(spec: AgentSpec) -> dict[str, Any]:
+    """What the model sees beside the prompt, and where conversations and facts are kept."""
+    place, memory = spec.sessions.path, spec.memory
+    return {
+        "context": spec.context.declared(lambda named: load_function(named.function, spec.folder, _CONTEXT)),
+        "memory": None if memory is None else _memory(memory, spec.folder),
+        "sessions": place if place == ":memory:" else _beside(place, spec.folder),
+        "busy": spec.sessions.busy,
+    }
+
+
+def _memory(spec: MemorySpec, folder: Path) -> Memory:
+    from hotloop.context.memory.memory import Memory
+
+    return Memory(_beside(spec.path, folder), limit=spec.limit, timeout=spec.timeout, embed=spec.embed)
+
+
+def _beside(name: str | None, folder: Path) -> Path | None:
+    """The file with this name, which may be relative to the folder of the declaration; None for none."""
+    return folder / name if name else None
 
 
 def _thinking(spec: AgentSpec) -> dict[str, Any]:

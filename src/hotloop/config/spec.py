@@ -50,7 +50,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     instructions: TextOrFile = ""
     tools: ToolsSpec = ToolsSpec()
     cache: CacheSpec = CacheSpec()
-    context: ContextSpec | None = None
+    context: ContextSpec = ContextSpec()
     memory: MemorySpec | None = None
     sessions: SessionsSpec = SessionsSpec()
     budget: Budget | None = None
@@ -70,7 +70,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
             models += [*self.router.models.values(), *self.router.fallback]
         if self.inference is not None:
             models += [self.inference, *self.inference.fallback]
-        if self.context is not None and self.context.summarizer is not None:
+        if self.context.summarizer is not None:
             models.append(self.context.summarizer)
         return models
 

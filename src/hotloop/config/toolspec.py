@@ -14,7 +14,10 @@ Command: TypeAlias = Annotated[tuple[Text, ...], Meta(extra={"secret": True})]
 
 
 class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rules for a tool that a server lists, and other words for it; see `ToolOptions`. Times are seconds."""
+    """Rules for a tool that a server lists, and other words for it; see `ToolOptions`.
+
+    Times are seconds, `max_result` tokens.
+    """
 
     name: Text | None = None
     description: Text | None = None
@@ -25,7 +28,9 @@ class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry: Natural | None = None
     ttl: Seconds | None = None
     scope: Literal["run", "session", "user", "global"] | None = None
+    keep: tuple[Text, ...] = ()
     max_result: Count | None = None
+    summarize: bool = False
     sequential: bool = False
 
 
@@ -69,7 +74,7 @@ class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True):
 class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Which tools there are, as "module:function" or from servers, how they run, and what they may do.
 
-    `timeout` is seconds for one call, `max_result` characters of a result; `audit` and `approvals` are files.
+    `timeout` is seconds for one call, `max_result` tokens of a result; `audit` and `approvals` are files.
     """
 
     use: tuple[Text, ...] = ()

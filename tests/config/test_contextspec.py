@@ -120,7 +120,7 @@ def test_the_arguments_that_it_means() -> None:
         compact_at=0.6,
         keep=6,
         window=Window(turns=40, age=43200, relevant=3),
-        summarizer=Model(name="small", endpoint="http://small/v1"),
+        summarizer=Model(name="small", endpoint="http://small/v1", headers={}),
         tasks=(
             Task(name="refunds", instructions="Refunds need a reason.", when="refund|money back"),
             Task(name="vat", instructions="Mention VAT.", when=rules.is_vat),

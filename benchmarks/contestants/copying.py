@@ -1,4 +1,4 @@
-"""No contestant, but a measure: a conversation in which nothing costs anything but to copy its bytes, once a request."""
+"""No contestant, but a measure: a conversation that costs nothing but one copy of its bytes for each request."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from workload import API_KEY, INSTRUCTIONS, Ask, Converse, OnText, Task
 
@@ -22,7 +23,7 @@ def build(task: Task) -> Ask:
 
 def converse(task: Task) -> Converse:
     """An agent, and the streamed runs of a session."""
-    session = _agent(task).session("benchmark")
+    session = _agent(task, sessions=":memory:").session("benchmark")
 
     async def turn(prompt: str, on_text: OnText) -> str:
         return await _answer(session.stream(prompt), on_text)
@@ -30,13 +31,14 @@ def converse(task: Task) -> Converse:
     return turn
 
 
-def _agent(task: Task) -> Agent:
+def _agent(task: Task, **options: Any) -> Agent:
     return Agent(
         model=task.model,
         endpoint=task.base_url,
         api_key=API_KEY,
         instructions=INSTRUCTIONS,
         tools=[tool(read_only=True)(function) for function in task.tools],
+        **options,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import cycle
 
 import httptools
 import service
@@ -11,17 +11,19 @@ from workload import INSTRUCTIONS, Converse, OnText, Task
 from hotloop import Agent, tool
 from hotloop.models.transport import Receiver
 
+HEADERS = [(b"x-ratelimit-limit-tokens", b"1000000000"), (b"x-ratelimit-remaining-tokens", b"999999999")]
+
 
 class Service:
-    """A transport to nowhere: a call, then a text, turn after turn."""
+    """A transport to nowhere: a call, then a text, turn after turn, with rate limits as services tell them."""
 
     def __init__(self, task: Task) -> None:
-        self._bodies = (_body(service.whole(task.workload, results, True)) for _ in count() for results in (0, 1))
+        self._bodies = cycle([_body(service.whole(task.workload, results, True)) for results in (0, 1)])
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
         """See `Transport`."""
         receiver.sent(False, None)
-        receiver.head(200, [])
+        receiver.head(200, HEADERS)
         receiver.data(next(self._bodies))
 
     async def warm(self, connections: int = 1) -> None:
@@ -31,10 +33,10 @@ class Service:
         """Nothing to close."""
 
 
-def converse(task: Task) -> Converse:
-    """An agent, and the runs of a session."""
+def converse(task: Task, sessions: str = ":memory:") -> Converse:
+    """An agent, and the runs of a session that is kept there."""
     tools = [tool(read_only=True)(function) for function in task.tools]
-    agent = Agent(model=task.model, endpoint=Service(task), instructions=INSTRUCTIONS, tools=tools)
+    agent = Agent(model=task.model, endpoint=Service(task), instructions=INSTRUCTIONS, tools=tools, sessions=sessions)
     session = agent.session("benchmark")
 
     async def turn(prompt: str, on_text: OnText) -> str:

@@ -31,6 +31,7 @@ def run(
     trace_id: Annotated[Name | None, Parameter(metavar="ID")] = None,
     grant: Names | None = None,
     user: Name | None = None,
+    session: Annotated[Name | None, Parameter(metavar="ID")] = None,
     quiet: Flag = False,
 ) -> int:
     """Answer one prompt with the agent that a YAML file declares.
@@ -59,7 +60,10 @@ def run(
     grant
         What the run may do that tools require; repeat it for more. [default: the file's tools.grants]
     user
-        For whom it runs; tools' results that are kept for a user, and the audit log, go by it.
+        For whom it runs; memory, tools' results that are kept for a user, and the audit log go by it.
+    session
+        The conversation that the prompt belongs to: it goes on from one command to the next. It is kept when the
+        answer is there; see `hotloop session`. [default: none, the prompt stands alone]
     quiet
         Nothing but the answer, and what is wrong with it; you are not asked.
     """
@@ -70,7 +74,9 @@ def run(
         words = sys.stdin.read() if prompt == "-" else prompt
         if not words.strip():
             raise ConfigError("The prompt is empty; say what the agent should do.")
-        ended = answering.begin(answering.agent.stream(words, trace_id=trace_id, user=user or "", grants=grant))
+        agent, user = answering.agent, user or ""
+        asked = agent if session is None else agent.session(session, user=user)
+        ended = answering.begin(asked.stream(words, trace_id=trace_id, user=user, grants=grant))
     return tell(ended, answering.manner, config)
 
 

@@ -1,0 +1,84 @@
+"""A conversation that was kept, on the screen: who said what, one turn after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from hotloop.commands.console import moment
+from hotloop.context.conversation import Summary
+from hotloop.context.sessions.record import StoredTurn
+from hotloop.visible import one_line, visible
+
+_MARGIN = 8  # columns for who speaks
+_STYLES = {"user": "cyan", "model": "green", "summary": "yellow"}
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str = ""
+
+
+class _Call(msgspec.Struct):
+    function: _Function
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | None = None
+    tool_calls: list[_Call] = []
+    tool_call_id: str = ""
+
+
+_decode = msgspec.json.Decoder(list[_Message]).decode
+
+
+def messages_of(turn: StoredTurn) -> msgspec.Raw:
+    """Its messages as a list in JSON."""
+    return msgspec.Raw(b"[%b]" % turn.messages)
+
+
+def called(turn: StoredTurn) -> list[str]:
+    """The ids of its calls that have results."""
+    return [message.tool_call_id for message in _decode(messages_of(turn)) if message.tool_call_id]
+
+
+def show_turn(console: Console, turn: StoredTurn) -> None:
+    """A turn: what was said in full, calls and their results as far as they fit on a line."""
+    console.print(f"{turn.number} · {moment(turn.at)}", style="bold", soft_wrap=True)
+    for message in _decode(messages_of(turn)):
+        for who, text in _parts(message):
+            show_words(console, who, text)
+    console.print()
+
+
+def show_summary(console: Console, summary: Summary) -> None:
+    """What the model reads in the place of the turns before."""
+    console.print(f"the model reads a summary of all up to here (turn {summary.turn})", style="bold", soft_wrap=True)
+    show_words(console, "summary", summary.text)
+    console.print()
+
+
+def show_words(console: Console, who: str, text: str) -> None:
+    """What somebody said, beside who it was; calls and results on one line."""
+    room, style = max(console.width - _MARGIN, 1), _STYLES.get(who, "dim")
+    if who in ("call", "result"):
+        line = Text(one_line(text[: 4 * room]), "dim")
+        line.truncate(room, overflow="ellipsis")
+        lines = [line]
+    else:
+        lines = list(Text(visible(text.strip(), keep="\n\t")).wrap(console, room, overflow="fold"))
+    for place, line in enumerate(lines):
+        line.rstrip()
+        console.print(Text(f"{'' if place else who:{_MARGIN}}", style), line, sep="", soft_wrap=True)
+
+
+def _parts(message: _Message) -> Iterator[tuple[str, str]]:
+    who = {"assistant": "model", "tool": "result"}.get(message.role, message.role)
+    if message.content:
+        yield who, message.content
+    for call in message.tool_calls:
+        yield "call", f"{call.function.name} {call.function.arguments}"

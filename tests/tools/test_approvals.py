@@ -267,6 +267,7 @@ def _foreign(path: Path) -> None:
 
 
 def _newer(path: Path) -> None:
+    ApprovalStore(path).runs()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 2")
 
@@ -296,7 +297,7 @@ def test_path_that_can_be_no_file_is_a_sentence(tmp_path, path):
 
 def test_file_that_another_keeps_busy_is_a_sentence(store, monkeypatch):
     store.pause("r", "clerk", b"", [])
-    monkeypatch.setattr("hotloop.tools.approvals.store._BUSY_SECONDS", 0)
+    monkeypatch.setattr("hotloop.sqlitefile.BUSY_SECONDS", 0)
     with closing(sqlite3.connect(store.path)) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConfigError, match="Another process has kept it busy for 10 s; try again"):

@@ -536,13 +536,13 @@ def test_of_a_plan_that_turns_out_wrong_the_model_gets_what_was_begun(notes, ste
 
 def test_a_step_gets_the_whole_of_a_result_that_the_model_reads_in_part():
     steps = step("s1", "orders", user="x" * 400), step("s2", "order", number=ref("s1[2].id"))
-    done = planned(*steps, tools=[orders, order], max_result=300)
+    done = planned(*steps, tools=[orders, order], max_result=75)
     assert json.loads(done.contents[0])["s2"] == "order 2"
 
 
 def test_a_step_gets_the_whole_of_a_result_that_was_joined():
     same = [step(name, "orders", user="x" * 400) for name in ("s1", "s2")]
-    done = planned(*same, step("s3", "order", number=ref("s2[2].id")), tools=[orders, order], max_result=300)
+    done = planned(*same, step("s3", "order", number=ref("s2[2].id")), tools=[orders, order], max_result=75)
     assert json.loads(done.contents[0])["s3"] == "order 2"
 
 

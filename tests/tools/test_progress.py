@@ -87,15 +87,15 @@ def test_a_thread_that_outlives_its_run_and_loop_reports_to_nobody():
 
 def test_a_tool_knows_for_whom_it_works():
     async def work() -> str:
-        return " ".join((caller().user, caller().session, caller().agent))
+        return f"{caller().user} {caller().agent}"
 
     def plain() -> list[str]:
         return [caller().run, *sorted(caller().grants)]
 
     model = ScriptedModel([[call("work"), call("plain")], "done"])
     agent = Agent(model="m", endpoint=model, tools=[work, plain], name="clerk", grants=["read"])
-    run_virtual(agent.session("s1").run("go", user="ann", trace_id="r1"))
-    assert results_of(model.requests[-1]) == ["ann s1 clerk", '["r1","read"]']
+    run_virtual(agent.run("go", user="ann", trace_id="r1"))
+    assert results_of(model.requests[-1]) == ["ann clerk", '["r1","read"]']
 
 
 def test_outside_a_run_nobody_is_the_caller():

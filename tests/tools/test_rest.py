@@ -10,6 +10,7 @@ import pytest
 from hotloop import Agent, tool
 from hotloop.errors import ToolDefinitionError
 from hotloop.lab.script import Call
+from hotloop.models.sizes import text_tokens
 from hotloop.testing import ScriptedModel, call
 from timed_tools import Notes, Ran, ran
 
@@ -27,15 +28,15 @@ async def book() -> str:
 
 
 def asked(*arguments: dict[str, Any], first: Call | None = None, tools: Any = (orders, book)) -> Ran:
-    """A call whose result is cut at 500 characters, then calls of `read_result` with these arguments."""
+    """A call whose result is cut at 125 tokens, then calls of `read_result` with these arguments."""
     script = [first or call("orders"), [call("read_result", **each) for each in arguments] or call("orders"), "ok"]
-    return ran(script, *tools, max_result=500)
+    return ran(script, *tools, max_result=125)
 
 
 def test_what_is_too_long_is_cut_with_a_note_of_how_to_get_the_rest():
     (content,) = asked().contents
     items = json.loads(content)
-    assert len(content) <= 500
+    assert text_tokens(content) <= 125
     assert items[0] == {"id": 0, "note": "x" * 20}
     assert items[-1]["…"].startswith(f"{len(items) - 1} of 100 items shown; path=$ start={len(items) - 1}.")
     assert 'Call read_result with result "call00002"' in items[-1]["…"]
@@ -48,11 +49,11 @@ def test_the_rest_comes_in_pieces_of_the_same_size():
         content = request["messages"][-1]["content"]
         if request["messages"][-1]["role"] == "user":
             return call("orders")
-        assert len(content) <= 500
+        assert text_tokens(content) <= 125
         seen.extend(item["id"] for item in json.loads(content) if "id" in item)
         return "ok" if len(seen) == 100 else call("read_result", result="call00001", start=len(seen))
 
-    ran(model, orders, max_result=500, max_turns=30)
+    ran(model, orders, max_result=125, max_turns=30)
     assert seen == list(range(100))
 
 
@@ -88,7 +89,7 @@ def test_what_is_not_there_is_told(arguments, said):
 def test_text_is_cut_between_words_and_goes_on_there():
     (content,) = asked({"result": "call00001", "start": 490}, first=call("book")).contents
     words = content.split("\n")[0].split()
-    assert len(content) <= 500
+    assert text_tokens(content) <= 125
     assert all(word.startswith("word") for word in words[1:])
 
 
@@ -99,14 +100,14 @@ def test_a_tools_own_bound_comes_before_the_agents():
 
         return tool(words, name=f"to{size}", max_result=size)
 
-    done = ran([[call("to300"), call("to2000")], "ok"], text(300), text(2000), max_result=500)
+    done = ran([[call("to75"), call("to500")], "ok"], text(75), text(500), max_result=125)
     short, whole = done.contents
-    assert (len(short) <= 300, len(whole)) == (True, 1000)
+    assert (text_tokens(short) <= 75, len(whole)) == (True, 1000)
 
 
 @pytest.mark.parametrize(
     ("options", "offered"),
-    [({}, False), ({"max_result": 500}, True)],
+    [({}, False), ({"max_result": 125}, True)],
 )
 def test_the_tool_is_offered_only_where_something_may_be_cut(options, offered):
     done = ran(["ok"], orders, **options)
@@ -122,4 +123,4 @@ def test_where_nothing_is_cut_it_is_an_unknown_tool():
 def test_its_name_is_taken():
     notes = Notes()
     with pytest.raises(ToolDefinitionError, match="a tool of its own named read_result"):
-        Agent(model="m", endpoint=ScriptedModel([]), tools=[notes.tool("read_result")], max_result=500)
+        Agent(model="m", endpoint=ScriptedModel([]), tools=[notes.tool("read_result")], max_result=125)

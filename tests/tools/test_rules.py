@@ -40,7 +40,7 @@ LATER = "give seconds as a number, more than 0"
 READS = "keeps results, which is right only for a tool declared read_only=True"
 CHANGES = "is for a tool that changes something, but it is declared read_only"
 ATTEMPTS = "give the number of attempts after the first, 0 or more"
-CHARACTERS = "give a number of characters, 1 or more"
+TOKENS = "give a number of tokens, 1 or more"
 ALLOW = "give a tuple of values, a compiled pattern or a function"
 
 
@@ -59,8 +59,8 @@ ALLOW = "give a tuple of values, a compiled pattern or a function"
         ({"idempotent": True, "retry": -1}, f"retry=-1; {ATTEMPTS}"),
         ({"idempotent": True, "retry": 1.0}, f"retry=1.0; {ATTEMPTS}"),
         ({"idempotent": True, "retry": True}, f"retry=True; {ATTEMPTS}"),
-        ({"max_result": 0}, f"max_result=0; {CHARACTERS}"),
-        ({"max_result": "1k"}, f"max_result='1k'; {CHARACTERS}"),
+        ({"max_result": 0}, f"max_result=0; {TOKENS}"),
+        ({"max_result": "1k"}, f"max_result='1k'; {TOKENS}"),
         # what only a reader may
         ({"ttl": 60}, f"ttl {READS}"),
         ({"idempotent": True, "ttl": 60}, f"ttl {READS}"),

@@ -125,7 +125,7 @@ def test_a_result_that_is_cut_for_one_is_whole_for_another():
         return "word " * 100
 
     async def main():
-        little, much = (agent_of(ASK, look, max_result=most) for most in (300, 1000))
+        little, much = (agent_of(ASK, look, max_result=most) for most in (75, 250))
         await little.run("go")
         await much.run("go")
         return len(contents(little)[0]), len(contents(much)[0])

@@ -13,9 +13,9 @@ from hotloop.models.wire.frames import decode_json
 from hotloop.words import listed, short
 
 Path = tuple[str | int | None, ...]
-"""Names, positions in lists, and None for all items of one, `[*]`."""
+"""Names, positions in lists, and None for all items of one, `[*]` or `[]`."""
 
-_PART = re.compile(r"""\.([\w-]+)|\[(-?[0-9]{1,9}|\*)\]|\[("(?:[^"\\]|\\.)*")\]|\['([^'\\]*)'\]""")
+_PART = re.compile(r"""\.([\w-]+)|\[(-?[0-9]{1,9}|\*?)\]|\[("(?:[^"\\]|\\.)*")\]|\['([^'\\]*)'\]""")
 _PLAIN = re.compile(r"[\w-]+")
 
 
@@ -63,8 +63,8 @@ def _no_path(text: str) -> ArgumentsError:
 
 def _part(found: re.Match[str], text: str) -> str | int | None:
     name, position, quoted, plain = found.groups()
-    if position:
-        return None if position == "*" else int(position)
+    if position is not None:
+        return int(position) if position not in ("", "*") else None
     if not quoted:
         return name or plain or ""
     try:

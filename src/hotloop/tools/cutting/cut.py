@@ -13,39 +13,41 @@ from typing import Any
 import msgspec
 
 from hotloop.errors import ToolError
+from hotloop.models.sizes import PER_TOKEN, text_size
 from hotloop.tools.cutting.boundaries import last_boundary, last_character
-from hotloop.tools.cutting.shorten import Spot, shorten, to_json
+from hotloop.tools.cutting.shorten import Spot, fitting, shorten, to_json
 from hotloop.tools.paths import parse_path, places, write_path
 
-_TINY = 200  # characters; a mark comes on top of a lower limit
+_TINY = 50 * PER_TOKEN  # a mark comes on top of less room
 
 # Numbers stay as they are written: Python's floats would lose digits.
-_decode = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode
+decode = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode
 
 
-def cut(content: str, limit: int, rest: str = "") -> str:
-    """The content in at most `limit` characters; `rest` is a sentence on how to get what is missing.
+def cut(content: str, tokens: int, rest: str = "") -> str:
+    """The content in at most so many tokens, as they are estimated; `rest` is a sentence on how to get what is missing.
 
     Objects and arrays stay JSON: fields and items are kept from the front, long text inside is shortened, and numbers,
     names and words are whole or missing. Other text ends after a paragraph, line, sentence or word.
     """
-    if len(content) <= limit:
+    room = _room(tokens)
+    if text_size(content) <= room:
         return content
-    value = _value(content)
+    value = value_of(content)
     try:
-        return _show(Spot(value, "$", rest=rest), limit)
+        return _show(Spot(value, "$", rest=rest), room)
     except RecursionError:
-        return _show(Spot(content, "$", rest=rest), limit)
+        return _show(Spot(content, "$", rest=rest), room)
 
 
-def part(content: str, path: str, start: int, limit: int) -> str:
-    """What the content has at the path, from an item, field or character on, in at most `limit` characters.
+def part(content: str, path: str, start: int, tokens: int) -> str:
+    """What the content has at the path, from an item, field or character on, in at most so many tokens.
 
-    Text at the path comes as text. It is more than the limit only if a single name or number is.
+    Text at the path comes as text. It is more than that only if a single name or number is.
     Raises ToolError, with what is there, if path and start lead nowhere.
     """
     way = parse_path(path)
-    found = list(places(_value(content), way, "$"))
+    found = list(places(value_of(content), way, "$"))
     names = [name for name, _ in found] if None in way else None
     value = [inner for _, inner in found] if names is not None else found[0][1]
     if not isinstance(value, str | list | dict):
@@ -53,27 +55,32 @@ def part(content: str, path: str, start: int, limit: int) -> str:
     spot = Spot(value, f"${write_path(way)}", start, names=names)
     if not 0 <= start < max(len(value), 1):
         raise ToolError(f"{spot.path} has {len(value):,} {spot.unit}, so that nothing starts at {start:,}.")
-    return _show(spot, limit, at_least_one=True)
+    return _show(spot, _room(tokens), at_least_one=True)
 
 
-def _value(content: str) -> Any:
+def value_of(content: str) -> Any:
     """The object or array that the content is, or its text."""
     try:
-        value = _decode(content)
+        value = decode(content)
     except (ValueError, RecursionError):
         return content
     return value if isinstance(value, list | dict) else content
 
 
-def _show(spot: Spot, limit: int, *, at_least_one: bool = False) -> str:
+def _room(tokens: int) -> int:
+    """The most that text may have, in the unit of `text_size`, to be no more tokens."""
+    return (tokens + 1) * PER_TOKEN - 1
+
+
+def _show(spot: Spot, room: int, *, at_least_one: bool = False) -> str:
     if isinstance(spot.value, str):
-        return _show_text(spot, limit)
+        return _show_text(spot, room)
     text = to_json(_remaining(spot))
-    if len(text) <= limit:
+    if text_size(text) <= room:
         return text
-    if limit < _TINY:
-        limit += len(spot.mark(len(spot.value)))
-    return shorten(spot, limit, at_least_one=at_least_one)
+    if room < _TINY:
+        room += text_size(spot.mark(len(spot.value)))
+    return shorten(spot, room, at_least_one=at_least_one)
 
 
 def _remaining(spot: Spot) -> Any:
@@ -82,13 +89,13 @@ def _remaining(spot: Spot) -> Any:
     return dict(islice(spot.value.items(), spot.start, None))
 
 
-def _show_text(spot: Spot, limit: int) -> str:
+def _show_text(spot: Spot, room: int) -> str:
     text: str = spot.value
     start = spot.start
-    if len(text) - start <= limit:
+    if text_size(text[start:]) <= room:
         return text[start:]
-    note = len(_note(spot, len(text))) if limit >= _TINY else 0
-    stop = start + max(limit - note, 1)
+    note = text_size(_note(spot, len(text))) if room >= _TINY else 0
+    stop = start + max(fitting(text, start, room - note, text_size), 1)
     end = last_boundary(text, start, stop)
     if end == start:
         end = last_character(text, start, stop)

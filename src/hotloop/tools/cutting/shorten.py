@@ -1,19 +1,24 @@
-"""JSON values in less room: what is kept, what is shortened, and the marks that say what is missing."""
+"""JSON values in less room: what is kept, what is shortened, and the marks that say what is missing.
+
+Room is in the unit of `text_size`.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
+from hotloop.models.sizes import PER_TOKEN, most_characters, text_size
 from hotloop.tools.cutting.boundaries import last_boundary
 from hotloop.tools.paths import write_path
 
-_SIGN = "…"
-_MARK = 40  # characters; no mark is shorter
+SIGN = "…"
+_MARK = 10 * PER_TOKEN  # no mark is smaller
+_COMMA = text_size(",")
 _DEEP = 16  # levels that are looked into; further down all is whole or missing
 _UNIT: dict[type, str] = {str: "characters", list: "items", dict: "fields"}
 # Of the room. A child that needs no more than that is kept whole rather than one more child shown in part.
@@ -45,7 +50,7 @@ class Spot(NamedTuple):
 
 
 class _Child(NamedTuple):
-    """An item or member: `least` characters show that it is there, `extra` more all of it."""
+    """An item or member: `least` room shows that it is there, `extra` more all of it."""
 
     label: str
     spot: Spot
@@ -60,13 +65,13 @@ def to_json(value: Any) -> str:
 
 
 def shorten(spot: Spot, room: int, *, at_least_one: bool = False, depth: int = 0) -> str:
-    """JSON of at most `room` characters that shows the beginning of a spot too long for it, with a mark at its end.
+    """JSON within the room that shows the beginning of a spot too long for it, with a mark at its end.
 
     It is longer only if the bare mark is, or what is at least shown of one item.
     """
     room -= _least(spot)
     if isinstance(spot.value, str):
-        end = last_boundary(spot.value, 0, _fitting_text(spot.value, room))
+        end = last_boundary(spot.value, 0, fitting(spot.value, 0, room, _size_inside))
         return _closed(spot, [spot.value[:end]], spot.mark(end))
     kept = _kept(spot, room, at_least_one) if depth < _DEEP else []
     level = _level([child.extra for child in kept], max(room - sum(child.least for child in kept), 0))
@@ -98,16 +103,16 @@ def _children(spot: Spot) -> Iterator[_Child]:
 
 def _child(label: str, value: Any, path: str) -> _Child:
     spot, text = Spot(value, path), to_json(value)
-    least = len(text)
+    size = least = text_size(text)
     if least > _MARK and isinstance(value, str | list | dict):
         least = min(least, _least(spot))
-    return _Child(label, spot, text, len(label) + 1 + least, len(text) - least)
+    return _Child(label, spot, text, text_size(label) + _COMMA + least, size - least)
 
 
 def _member(child: _Child, level: int, depth: int) -> str:
     if child.extra <= level:
         return child.label + child.text
-    room = len(child.text) - child.extra + level
+    room = text_size(child.text) - child.extra + level
     return child.label + shorten(child.spot, room, depth=depth + 1)
 
 
@@ -122,22 +127,28 @@ def _level(extras: list[int], room: int) -> int:
     return room
 
 
-def _fitting_text(text: str, room: int) -> int:
-    """How many of the first characters fit into the room as JSON."""
-    return max(bisect_right(range(min(len(text), room) + 1), room, key=lambda end: len(to_json(text[:end])) - 2) - 1, 0)
+def fitting(text: str, start: int, room: int, size: Callable[[str], int]) -> int:
+    """How many characters of the text from `start` on have no more than the room, by this size of text."""
+    most = min(len(text) - start, most_characters(room))
+    return max(bisect_right(range(most + 1), room, key=lambda count: size(text[start : start + count])) - 1, 0)
+
+
+def _size_inside(text: str) -> int:
+    """The size of text as JSON, without its quotes."""
+    return text_size(to_json(text)[1:-1])
 
 
 def _least(spot: Spot) -> int:
-    return len(_closed(spot, [], spot.mark(len(spot.value))))
+    return text_size(_closed(spot, [], spot.mark(len(spot.value))))
 
 
 def _closed(spot: Spot, members: list[str], mark: str) -> str:
     """What is kept of a spot, with a mark at the end, "" for none."""
     if isinstance(spot.value, str):
-        return to_json(f"{''.join(members)}{_SIGN}[{mark}]")
+        return to_json(f"{''.join(members)}{SIGN}[{mark}]")
     if isinstance(spot.value, list):
-        return f"[{','.join([*members, to_json({_SIGN: mark})] if mark else members)}]"
-    sign = _SIGN
+        return f"[{','.join([*members, to_json({SIGN: mark})] if mark else members)}]"
+    sign = SIGN
     while sign in spot.value:
-        sign += _SIGN
+        sign += SIGN
     return f"{{{','.join([*members, f'{to_json(sign)}:{to_json(mark)}'] if mark else members)}}}"

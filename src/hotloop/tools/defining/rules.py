@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotloop.errors import ToolDefinitionError, ToolError
+from hotloop.tools.cutting.keep import read_keep
 from hotloop.tools.defining.signature import innermost
 from hotloop.tools.defining.template import Template, read_template
 from hotloop.tools.defining.tool import TELL_MODEL, Allowed, Approval, Scope, Tool, encode_result
@@ -35,8 +36,13 @@ class ToolOptions(TypedDict, total=False):
         Seconds for one attempt; attempts after the first.
     on_timeout
         What stands in for the result when time is over: a value, or another tool that takes the same arguments.
+    keep
+        Parts of a JSON result that the model reads, as paths: "status", "items[].sku" (of every item). It can ask for
+        the rest. A result that has none of them, or another shape, is read as it is.
     max_result
-        Characters of a result that the model reads; the rest it can ask for.
+        About how many tokens of a result the model reads; the rest it can ask for.
+    summarize
+        Text that is longer than that is summarised by a model, instead of cut.
     status
         What a person reads meanwhile, with parameters in braces.
     after
@@ -69,7 +75,9 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     retry: int | None
     on_timeout: Any
+    keep: Sequence[str]
     max_result: int | None
+    summarize: bool
     status: str | None
     after: Sequence[str]
     sequential: bool
@@ -100,6 +108,8 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
     given["after"] = tuple(_texts("after", given.get("after", ())))
     if name in given["after"]:
         raise ToolDefinitionError("after names the tool itself, so that it could never start")
+    keep = _texts("keep", given.get("keep", ()))
+    given["keep"] = read_keep(keep) if keep else None
     given["requires"] = frozenset(_texts("requires", given.get("requires", ())))
     given["secrets"] = frozenset(_parameters("secrets", given.get("secrets", ()), parameters))
     allow = given.get("allow", {})
@@ -115,7 +125,7 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
 
 
 def _check_flags(given: dict[str, Any]) -> None:
-    for option in ("read_only", "idempotent", "sequential"):
+    for option in ("read_only", "idempotent", "sequential", "summarize"):
         if not isinstance(given.get(option, False), bool):
             raise ToolDefinitionError(f"{option}={given[option]!r}; give True or False")
 
@@ -129,7 +139,7 @@ def _check_times(given: dict[str, Any]) -> None:
     if retry is not None and (type(retry) is not int or retry < 0):
         raise ToolDefinitionError(f"retry={retry!r}; give the number of attempts after the first, 0 or more")
     if size is not None and (type(size) is not int or size < 1):
-        raise ToolDefinitionError(f"max_result={size!r}; give a number of characters, 1 or more")
+        raise ToolDefinitionError(f"max_result={size!r}; give a number of tokens, 1 or more")
 
 
 def _is_time(seconds: object) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from hotloop.errors import ArgumentsError, ToolError
+from hotloop.tools.cutting.keep import Keep
 from hotloop.tools.defining.schema import is_pydantic
 from hotloop.tools.defining.template import Template
 
@@ -48,7 +49,9 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     timeout: float | None = None
     retry: int | None = None
     on_timeout: Any = TELL_MODEL
+    keep: Keep | None = None
     max_result: int | None = None
+    summarize: bool = False
     status: Template | None = None
     after: tuple[str, ...] = ()
     sequential: bool = False

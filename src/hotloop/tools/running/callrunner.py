@@ -11,14 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from hotloop.budget import Deadline
 from hotloop.errors import AuditError, ToolError, ToolRefused
 from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
 from hotloop.limit import Limit
 from hotloop.tools.approvals.journal import BegunBefore
-from hotloop.tools.cutting.cut import cut
 from hotloop.tools.cutting.rest import READ_RESULT, read_rest
 from hotloop.tools.defining.tool import Tool, arguments_key, canonical
 from hotloop.tools.plan.filling import fill_in
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from hotloop.tools.running.executor import Executor
 
 _log = logging.getLogger("hotloop.tools")
-_LONG = 256 * 1024  # characters of a result from which cutting it is no work for the event loop
 
 
 class CallRunner:
@@ -62,7 +58,7 @@ class CallRunner:
             if job.edges and not await self._wait(job):
                 return
             if job.prepared is None and job.name == READ_RESULT and not job.fault:
-                self._end(job, read_rest(self._run.conversation, job.text, self._executor.max_result), "cache", "ok")
+                self._end(job, await self._rest(job), "cache", "ok")
                 return
             prepared, arguments = job.prepared, job.arguments
             try:
@@ -90,6 +86,12 @@ class CallRunner:
             self._left -= 1
             if not self._left and self._over is not None and not self._over.done():
                 self._over.set_result(None)
+
+    async def shape_known(self, jobs: Sequence[Job]) -> None:
+        """Shape results that an earlier process had recorded as the tools gave them."""
+        for job in jobs:
+            if job.result is not None:
+                job.result = await self._executor.shaper.shape(job, job.result, self._run)
 
     async def all_taken(self, jobs: Sequence[Job]) -> None:
         """Return when all of these have ended, or one has broken.
@@ -127,16 +129,15 @@ class CallRunner:
         if failures := [other.name for other in job.must if other.result is not None and other.result.failed]:
             raise ToolError(f"{job.name} was not run, because it comes after {failures[0]}, which failed.")
         if job.arguments is None and job.step is not None:  # any other call has its arguments from the start
-            results = {other.step.id: self._whole(other) for other in job.needs if other.step is not None}
+            results = {other.step.id: _result(other).unshaped() for other in job.needs if other.step is not None}
             job.text = fill_in(job.step, results, job.prepared.tool)
             job.arguments = job.prepared.tool.bind(job.text)
         return job.prepared, job.arguments or {}
 
-    def _whole(self, job: Job) -> ToolResult:
-        """A job's result for another one: all of it, even if the model reads only a part."""
-        result = job.result or failed(f"{job.name} has no result.")
-        whole = self._run.conversation.kept.get(job.call_id)
-        return result if whole is None else msgspec.structs.replace(result, content=whole)
+    async def _rest(self, job: Job) -> ToolResult:
+        """More of a result, which a call of `read_result` asks for."""
+        run = self._run
+        return await read_rest(run.conversation, run.fetch, job.text, self._executor.max_result)
 
     async def _guard(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> bool:
         """Whether the call may run now, and then that it begins; raises ToolRefused if it never may."""
@@ -190,7 +191,7 @@ class CallRunner:
             first = self._firsts.setdefault((job.name, arguments_key(arguments), behind), job)
             if first is not job:
                 await first.ended()
-                await self._join(job, self._whole(first), first.started)
+                await self._join(job, _result(first), first.started)
                 return
         await self._work(job, prepared, arguments)
 
@@ -200,13 +201,13 @@ class CallRunner:
             await self._join(job, await self._ride(job, found), found.started)
         else:
             job.saved = found.took
-            self._end(job, await self._cut(job, ToolResult(found.content)), "cache", "cached")
+            await self._finish(job, ToolResult(found.content), "cache", "cached")
 
     async def _join(self, job: Job, result: ToolResult, started: int) -> None:
         """End with the result of an identical call that began then."""
         if not result.failed:
             job.saved = self._run.ledger.clock() - started
-        self._end(job, await self._cut(job, result), "wait", "joined")
+        await self._finish(job, result, "wait", "joined")
 
     async def _ride(self, job: Job, flight: Flight) -> ToolResult:
         """The flight's result, or a failure when the run has no more time for it."""
@@ -231,14 +232,16 @@ class CallRunner:
                 result = await self._write(execution, prepared.tool, arguments)
             else:
                 result = await (execution.attempt() if prepared.once else execution.run())
-            if len(result.content) > prepared.max_result:
-                result = await self._cut(job, result)
-            self._end(job, result, "tool", "fallback" if result.fallback else "ok")
         except BaseException:
             self._stopped(job)
             raise
         finally:
             self._places.give()
+        outcome = "fallback" if result.fallback else "ok"
+        if len(result.content) > prepared.short:
+            await self._finish(job, result, "tool", outcome)
+        else:
+            self._end(job, result, "tool", outcome)
 
     async def _lead(
         self, job: Job, prepared: PreparedTool, arguments: dict[str, Any], cache: ResultCache, key: Key
@@ -255,13 +258,12 @@ class CallRunner:
                 return None
             reads = tuple(each.text for each in resources(prepared.tool.reads, arguments))
             result = await self._ride(job, cache.fly(key, execution.run(), prepared.ttl, reads))
-            self._end(job, await self._cut(job, result), "tool", "fallback" if result.fallback else "ok")
         except BaseException:
             self._stopped(job)
             raise
         finally:
             self._places.give()
-        return None
+        return await self._finish(job, result, "tool", "fallback" if result.fallback else "ok")
 
     async def _place(self, job: Job) -> None:
         await self._places.wait()
@@ -296,7 +298,7 @@ class CallRunner:
 
     def _stopped(self, job: Job) -> None:
         """A tool at work was stopped, with its run or with a reply that turned out unsafe."""
-        if job.result is not None:
+        if job.outcome:
             return
         start, now = job.started or job.since, self._run.ledger.clock()
         job.outcome = "discarded" if job.early else "cancelled"
@@ -307,30 +309,37 @@ class CallRunner:
         except AuditError as error:  # that it was stopped must not be lost
             _log.error("%s", error)
 
+    async def _finish(self, job: Job, full: ToolResult, kind: Kind, outcome: str) -> None:
+        """End with as much of this result as the model is to read; what the tool did is on record before."""
+        took = self._account(job, full, kind, outcome)
+        result = full
+        try:
+            if self._run.journal is not None and not job.early:
+                await self._record(job, full.unshaped())
+            result = await self._executor.shaper.shape(job, full, self._run)
+            self.last_end = max(self.last_end, self._run.ledger.clock())
+        finally:
+            self._tell(job, result, took)
+
     def _end(self, job: Job, result: ToolResult, kind: Kind, outcome: str) -> None:
-        """The one end of every job that has a result: in the ledger, told, and in the audit log."""
+        """The one end of every job whose result the model reads as it is."""
+        self._tell(job, result, self._account(job, result, kind, outcome))
+
+    def _account(self, job: Job, result: ToolResult, kind: Kind, outcome: str) -> int:
+        """Put what came of a job into the ledger and the audit log; how long it took (ns)."""
         start, now = job.started or job.since, self._run.ledger.clock()
-        job.result = result
         job.outcome = "error" if result.failed and outcome in ("ok", "joined", "fallback") else outcome
         self._add(kind, start, now, job)
-        self._run.emit([ToolFinished(job.call_id, job.name, result.content, job.outcome, ms(now - start))])
         if self._executor.audit is not None:
             self._audit_outcome(job, now - start)
-        if self.ended is not None:
-            self.ended(job.name, now - start)
+        return now - start
 
-    async def _cut(self, job: Job, full: ToolResult) -> ToolResult:
-        """As much of the result as the model is to read; if that is not all, all of it is kept."""
-        limit = job.prepared.max_result if job.prepared is not None else self._executor.max_result
-        if len(full.content) <= limit:
-            return full
-        self._run.conversation.keep(job.call_id, full.content)
-        rest = self._executor.rest.format(job.call_id)
-        if len(full.content) <= _LONG:
-            content = cut(full.content, limit, rest)
-        else:
-            content = await asyncio.to_thread(cut, full.content, limit, rest)
-        return msgspec.structs.replace(full, content=content)
+    def _tell(self, job: Job, result: ToolResult, took: int) -> None:
+        """The job has its result, which the model will read, and so may everybody."""
+        job.result = result
+        self._run.emit([ToolFinished(job.call_id, job.name, result.content, job.outcome, ms(took))])
+        if self.ended is not None:
+            self.ended(job.name, took)
 
     def _add(self, kind: Kind, start: int, end: int, job: Job) -> None:
         note = "" if job.outcome == "ok" else "failed" if job.outcome == "error" and kind == "tool" else job.outcome
@@ -348,6 +357,10 @@ class CallRunner:
             secrets, arguments = job.prepared.tool.secrets, job.arguments or {}
             by = decision.by if decision is not None else ""
             audit.decision(self._run.caller, job.name, job.call_id, arguments, secrets, what, reason, by)
+
+
+def _result(job: Job) -> ToolResult:
+    return job.result or failed(f"{job.name} has no result.")
 
 
 def _find(cache: ResultCache, key: Key) -> Kept | Flight | None:

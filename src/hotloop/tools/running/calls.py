@@ -124,6 +124,8 @@ class ReplyCalls(msgspec.Struct, eq=False):
         if len(jobs) > 1 and (self.executor.ordered or self.executor.policy.plan):
             _order(jobs)
         try:
+            if self.resumed:
+                await self.runner.shape_known(jobs)
             await self._take(jobs)
         finally:
             ledger.at = max(ledger.at, self.runner.last_end)

@@ -28,8 +28,9 @@ FOREVER = Deadline(None, 0)
 class PreparedTool(NamedTuple):
     """A tool with the policy that holds for it; times in seconds.
 
-    It runs `once` if it is tried once and nothing stands in for it. It `shares` if its results are kept or identical
-    calls at the same time joined; it `invalidates` what others read.
+    The model reads at most `max_result` tokens of a result, and one of at most `short` characters as it is. The tool
+    runs `once` if it is tried once and nothing stands in for it. It `shares` if its results are kept or identical calls
+    at the same time joined; it `invalidates` what others read.
     """
 
     tool: Tool
@@ -37,6 +38,7 @@ class PreparedTool(NamedTuple):
     retries: int
     ttl: float | None
     max_result: int
+    short: int
     once: bool
     shares: bool
     invalidates: bool

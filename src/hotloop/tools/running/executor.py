@@ -9,6 +9,7 @@ import msgspec
 
 from hotloop.errors import ArgumentsError, ToolDefinitionError
 from hotloop.models.reply import Call
+from hotloop.models.sizes import sure_characters
 from hotloop.tools.cutting.rest import DEFINITION, READ_RESULT
 from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key
 from hotloop.tools.plan.plan import PLAN, plan_definition
@@ -20,21 +21,20 @@ from hotloop.tools.running.execution import PreparedTool
 from hotloop.tools.running.graph import check_acyclic
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import words_of
+from hotloop.tools.running.shaping import Shaper, Summarise
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
     from hotloop.tools.audit.log import AuditLog
 
-_MOST = 100_000  # characters of a result
-_NARROWER = "Ask for less of it."
-_REST = 'Call read_result with result "{}" for the rest.'
+_MOST = 25_000  # tokens of a result
 
 
 class ToolPolicy(msgspec.Struct, frozen=True):
     """How tools run unless they say otherwise; times in seconds, `ttl` for read-only tools only.
 
-    `max_result` is how many characters of a result the model reads, None a number that nearly none has. With `plan` it
-    may have several calls made of which some need results of others.
+    `max_result` is about how many tokens of a result the model reads, None a number that nearly none has. With `plan`
+    it may have several calls made of which some need results of others.
     """
 
     max_parallel: int = 8
@@ -48,12 +48,18 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 class Executor:
     """The tools of one agent. The calls of many runs may be under way at the same time.
 
-    `answer` is the tool whose arguments are the final answer, if there is one; it is never run.
+    `answer` is the tool whose arguments are the final answer, if there is one; it is never run. `summarise` is asked
+    for summaries of long text by tools with `summarize`.
     Raises ConfigError for tools whose `after` contradicts.
     """
 
     def __init__(
-        self, tools: Sequence[Tool], policy: ToolPolicy, audit: AuditLog | None = None, answer: Tool | None = None
+        self,
+        tools: Sequence[Tool],
+        policy: ToolPolicy,
+        audit: AuditLog | None = None,
+        answer: Tool | None = None,
+        summarise: Summarise | None = None,
     ) -> None:
         check_acyclic(tools)
         self.policy = policy
@@ -68,11 +74,13 @@ class Executor:
             tool.requires or tool.allow or tool.approval != "never" for tool in tools
         )
         self.asks = any(tool.approval != "never" for tool in tools)
-        self.reads_rest = policy.max_result is not None or any(tool.max_result is not None for tool in tools)
+        self.reads_rest = policy.max_result is not None or any(
+            tool.max_result is not None or tool.keep is not None or tool.summarize for tool in tools
+        )
+        self.shaper = Shaper(self.reads_rest, summarise)
         self.built_in = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
         self.built_in += [answer.name] if answer is not None else []
         self.max_result = policy.max_result or _MOST
-        self.rest = _REST if self.reads_rest else _NARROWER
         for name in self.built_in:
             if name in self.prepared:
                 raise ToolDefinitionError(f"The agent has a tool of its own named {name}; give yours another name.")
@@ -129,12 +137,14 @@ def _prepare(tool: Tool, policy: ToolPolicy) -> PreparedTool:
     retries = tool.retry if tool.retry is not None else policy.retry
     ttl = (policy.ttl if tool.ttl is None else tool.ttl) if tool.read_only else None
     retries = retries if tool.read_only or tool.idempotent else 0
+    max_result = tool.max_result or policy.max_result or _MOST
     return PreparedTool(
         tool,
         timeout=policy.timeout if tool.timeout is None else tool.timeout,
         retries=retries,
         ttl=ttl,
-        max_result=tool.max_result or policy.max_result or _MOST,
+        max_result=max_result,
+        short=sure_characters(max_result) if tool.keep is None else 0,
         once=not retries and tool.on_timeout is TELL_MODEL,
         shares=bool(ttl) or (tool.scope or "run") != "run",
         invalidates=bool(tool.writes or tool.invalidates),

@@ -16,13 +16,19 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What the model reads of a call; `failed` is the error's text, "" if there was none.
 
     `retryable` tells that the same call may yet succeed: a tool that says by a ToolError why it could not, could not.
-    `fallback` tells that something stood in for the tool, whose time was over.
+    `fallback` tells that something stood in for the tool, whose time was over. Where the model reads only a part, or a
+    summary, `whole` is all of it.
     """
 
     content: str
     failed: str = ""
     retryable: bool = False
     fallback: bool = False
+    whole: str | None = None
+
+    def unshaped(self) -> ToolResult:
+        """The result as the tool gave it, for whatever else needs it than the model."""
+        return self if self.whole is None else msgspec.structs.replace(self, content=self.whole, whole=None)
 
 
 def failed(reason: str, retryable: bool = False) -> ToolResult:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
 
 from hotloop.context.conversation import Summary
+from hotloop.errors import SessionConflict
 
 
 class SessionKey(msgspec.Struct, frozen=True):
@@ -42,14 +44,21 @@ class StoredTurn(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """A conversation as it was kept: its state, and the turns that its summary does not stand for, oldest first."""
+    """A conversation as it was kept: its state, and the turns that its summary does not stand for, oldest first.
+
+    `repairs` say what of it was not as it had been kept, and is whole again, in words; most often there are none.
+    """
 
     state: SessionState
     turns: list[StoredTurn]
+    repairs: tuple[str, ...] = ()
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """A conversation in a list: what it is, how long and how large; times are Unix seconds."""
+    """A conversation in a list: what it is, its turns, and their bytes with those of whole results.
+
+    `created` and `updated` are when its first and its newest turn were kept, in Unix seconds.
+    """
 
     agent: str
     id: str
@@ -60,29 +69,52 @@ class SessionInfo(msgspec.Struct, frozen=True):
     updated: float
 
 
+def size_of(turn: StoredTurn, results: Mapping[str, str]) -> int:
+    """The bytes of a turn with those of the whole results beside it."""
+    return len(turn.messages) + sum(len(content.encode()) for content in results.values())
+
+
+def gone_on(key: SessionKey) -> SessionConflict:
+    """That a turn cannot be kept, because another one was kept meanwhile."""
+    return SessionConflict(f"Session {key.id} has gone on meanwhile, so that this turn was not kept; ask once more.")
+
+
 class SessionStore(Protocol):
-    """A place where conversations are kept. Every method raises ConfigError when the place cannot be used."""
+    """A place where conversations are kept, for any number of threads and event loops.
+
+    Every method raises ConfigError when the place cannot be used.
+    """
+
+    def writing(self, key: SessionKey, *, wait: bool) -> AbstractAsyncContextManager[None]:
+        """Write to a conversation, while nobody else does in whatever thread, event loop or process.
+
+        Who comes first is served first, within a process. Raises SessionBusy if somebody writes and this one does not
+        `wait`. A process that ends, however it does, writes no longer, and its children never did.
+        """
 
     async def load(self, key: SessionKey, known: int = 0) -> StoredSession | None:
-        """The conversation, repaired if it has to be; None if it has no newer version than `known`."""
+        """The conversation, repaired if it has to be; None if its version is `known`, which was loaded before.
+
+        One that is not there has version 0, and neither turns nor anything else.
+        """
 
     async def commit(self, key: SessionKey, state: SessionState, turn: StoredTurn, results: Mapping[str, str]) -> None:
-        """Keep a turn, the state that comes with it, and whole results by call id: all of it or nothing.
+        """Keep turn number `state.version`, the state that comes with it, and whole results by call id: all or nothing.
 
-        Raises SessionConflict unless the version that is kept is the one before `state.version`.
+        Raises SessionConflict unless the version that is kept is the one before, of the conversation that was loaded.
         """
 
     async def result(self, key: SessionKey, call_id: str) -> str | None:
         """A whole result of which the model reads a part."""
 
     async def turns(self, key: SessionKey) -> list[StoredTurn]:
-        """All turns, those too that a summary stands for."""
+        """All turns, those too that a summary stands for; repaired."""
 
     async def sessions(self, agent: str | None = None, user: str | None = None) -> list[SessionInfo]:
         """The conversations of this agent and of this user (None: of all), the latest first."""
 
     async def delete(self, key: SessionKey) -> bool:
-        """Forget a conversation, with its results; False if there was none."""
+        """Forget a conversation, with its results, for good; False if there was none."""
 
     async def aclose(self) -> None:
         """Close what is open; it is opened again when it is used again."""

@@ -6,20 +6,18 @@ All of it is one SQLite file, and each method one transaction, on the disk when 
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
+from hotloop.database import state_path
 from hotloop.errors import ConfigError, RunError
+from hotloop.sqlitefile import Layout, connect, explained, make_empty
 
-_VERSION = 1
-_BUSY_SECONDS = 10.0
 _SCHEMA = (
     "CREATE TABLE runs (run_id TEXT PRIMARY KEY, agent TEXT NOT NULL, paused_at REAL NOT NULL, state BLOB NOT NULL)",
     """CREATE TABLE calls (
@@ -32,8 +30,9 @@ _SCHEMA = (
     """CREATE TABLE executions (
         run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, call_id TEXT NOT NULL, result BLOB,
         PRIMARY KEY (run_id, call_id))""",
-    f"PRAGMA user_version = {_VERSION}",
 )
+_LAYOUT = Layout("paused runs", _SCHEMA)
+_PRAGMAS = ("synchronous = EXTRA", "foreign_keys = ON")  # FULL may lose the last commit when the power goes
 _PAUSE = """
     INSERT INTO runs (run_id, agent, paused_at, state) VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE
     SET agent = excluded.agent, paused_at = excluded.paused_at, state = excluded.state"""
@@ -51,12 +50,6 @@ _RECORD = """
     INSERT INTO executions (run_id, call_id, result) VALUES (?, ?, ?) ON CONFLICT (run_id, call_id) DO UPDATE
     SET result = excluded.result WHERE result IS NULL"""
 _RESULTS = "SELECT call_id, result FROM executions WHERE run_id = ? AND result IS NOT NULL ORDER BY rowid"
-_ADVICE = {
-    sqlite3.SQLITE_BUSY: f"Another process has kept it busy for {_BUSY_SECONDS:.0f} s; try again",
-    sqlite3.SQLITE_NOTADB: "Give another path, or move that file away",
-    sqlite3.SQLITE_FULL: "Make room on its disk",
-}
-_creating = threading.Lock()
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -111,12 +104,6 @@ def digest_of(run_id: str, call_id: str, name: str, arguments: str) -> str:
     return hashlib.sha256(msgspec.json.encode([run_id, call_id, name, arguments])).hexdigest()
 
 
-def approvals_path() -> Path:
-    """The file that is used when none is named: hotloop/approvals.db in $XDG_STATE_HOME or ~/.local/state."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "hotloop" / "approvals.db"
-
-
 class ApprovalStore:
     """The paused runs in the file at `path`, for any number of threads and processes; made when it is first used.
 
@@ -125,7 +112,7 @@ class ApprovalStore:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self.path = (Path(path).expanduser() if path else approvals_path()).absolute()
+        self.path = (Path(path).expanduser() if path else state_path("approvals.db")).absolute()
 
     def pause(
         self, run_id: str, agent: str, state: bytes, calls: Sequence[PendingCall], *, first: bool = False
@@ -240,40 +227,11 @@ class ApprovalStore:
     @contextmanager
     def _transaction(self, run_id: str | None = None) -> Iterator[sqlite3.Connection]:
         """The write lock on the file, and on this run, which must be there; committed at the end, or rolled back."""
-        try:
-            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            _create(self.path)
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
-                db.execute("PRAGMA synchronous = EXTRA")  # FULL may lose the last commit when the power goes
-                db.execute("PRAGMA foreign_keys = ON")
-                db.execute("BEGIN IMMEDIATE")
-                with db:
-                    self._prepare(db)
-                    if run_id is not None:
-                        self._require(db, run_id)
-                    yield db
-        except UnicodeEncodeError as error:
-            raise ConfigError(f"{error.object!r} is no text that can be kept: it is not valid Unicode.") from error
-        except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
-        except sqlite3.Error as error:
-            raise self._unusable(str(error), getattr(error, "sqlite_errorcode", 0)) from error
-
-    def _unusable(self, reason: str, code: int = 0) -> ConfigError:
-        advice = _ADVICE.get(code, "Give a path where you may write")
-        return ConfigError(f"The paused runs cannot be kept in {self.path}: {reason}. {advice}.")
-
-    def _prepare(self, db: sqlite3.Connection) -> None:
-        """The tables, in a file that is new; one that is not ours, or of a newer hotloop, is left as it is."""
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version == _VERSION:
-            return
-        if version > _VERSION:
-            raise ConfigError(f"{self.path} was written by a newer hotloop (layout {version}); update this one.")
-        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise ConfigError(f"{self.path} is the database of another program; give another path.")
-        for statement in _SCHEMA:
-            db.execute(statement)
+        with explained(self.path, _LAYOUT.what), closing(connect(self.path, _LAYOUT, _PRAGMAS)) as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            if run_id is not None:
+                self._require(db, run_id)
+            yield db
 
     def _require(self, db: sqlite3.Connection, run_id: str) -> None:
         if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
@@ -283,13 +241,6 @@ class ApprovalStore:
 def _check_free(db: sqlite3.Connection, run_id: str) -> None:
     if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
         raise ConfigError(f"A run {run_id} waits already; resume it, or give this one another trace_id.")
-
-
-def _create(path: Path) -> None:
-    """An empty file that only its owner may read, unless there is one."""
-    # One at a time: closing a file drops the locks that SQLite holds on it for other threads of this process.
-    with _creating, suppress(FileExistsError):
-        path.touch(0o600, exist_ok=False)
 
 
 def _paused_run(db: sqlite3.Connection, run_id: str) -> PausedRun:
@@ -318,7 +269,7 @@ def _short_hash(run_id: str) -> str:
 
 def _open_lease(path: Path) -> closing[sqlite3.Connection]:
     # A lock of SQLite's: unlike flock it is not inherited by children, who may outlive this process.
-    _create(path)
+    make_empty(path)
     return closing(sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,8 +138,14 @@ def test_the_arguments_of_a_declaration_that_says_nothing() -> None:
 
 
 def test_files_lie_beside_the_declaration(folder: Path) -> None:
-    load(LEAST + "sessions: {path: deep/chats.db}\n")
-    assert agent_arguments(load_spec(folder / "a.yaml"))["sessions"] == folder / "deep" / "chats.db"
+    load(LEAST + "sessions: {path: deep/chats.db}\nmemory: {path: facts.db, limit: 3, timeout: 80ms}\n")
+    given = agent_arguments(load_spec(folder / "a.yaml"))
+    assert given["sessions"] == folder / "deep" / "chats.db"
+    memory = given["memory"]
+    assert (memory.limit, memory.timeout) == (3, 0.08)
+    memory.remember("Ann speaks French.", user="ann")
+    asyncio.run(memory.aclose())
+    assert (folder / "facts.db").exists()
 
 
 @pytest.mark.parametrize(

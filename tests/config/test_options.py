@@ -33,6 +33,7 @@ def agent(**given: Any) -> Agent:
         ({"fallback": ["other"]}, "fallback is ['other']; give a list of models, made with Model(...)."),
         ({"context": 8000}, "Agent(context=...): make it with Context(...)."),
         ({"context": Context(summarizer="small")}, "Context(summarizer=...) is 'small'; make it with Model(...)."),
+        ({"memory": "facts.db"}, "memory is 'facts.db'; make it with Memory(...)."),
         ({"sessions": 5}, 'sessions is 5; give a file, ":memory:" or a store.'),
         ({"sessions": ""}, "sessions is ''; give a file"),
         ({"busy": "wait"}, 'Agent(busy=...): expected "queue" or "reject" or "merge".'),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from cyclopts import App
@@ -17,7 +18,7 @@ from hotloop.commands.console import counted, messages, moment, plain_table, res
 from hotloop.commands.conversation import called, messages_of, show_summary, show_turn, show_words
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json, Name
-from hotloop.commands.places import Found, Place, find
+from hotloop.commands.places import Place, find
 from hotloop.context.sessions.record import SessionInfo, SessionKey, SessionStore
 from hotloop.context.sessions.sqlite import SQLiteSessions
 from hotloop.errors import ConfigError
@@ -35,8 +36,17 @@ session = App(name="session", help=_HELP)
 _ANYWHERE = Place()
 
 
+class _Found(NamedTuple):
+    """The file to look into, and the agent whose conversations are meant; None for those of all."""
+
+    path: Path
+    agent: str | None
+
+
 @session.command(name="list")
-def list_(*, user: Name | None = None, place: Place = _ANYWHERE, as_json: Json = False) -> int:
+def list_(
+    *, user: Name | None = None, agent: Name | None = None, place: Place = _ANYWHERE, as_json: Json = False
+) -> int:
     """List the conversations, the latest first.
 
     Example: hotloop session list --agent-file agent.yaml
@@ -45,10 +55,12 @@ def list_(*, user: Name | None = None, place: Place = _ANYWHERE, as_json: Json =
     ----------
     user
         Only those of this user.
+    agent
+        Only those of the agent with this name.
     as_json
         Print one object with all of them instead.
     """
-    found = _found(place)
+    found = _find(place, agent)
     infos = _asked(found, lambda store: store.sessions(found.agent, user))
     if as_json:
         write_json({"path": str(found.path), "sessions": infos})
@@ -60,7 +72,7 @@ def list_(*, user: Name | None = None, place: Place = _ANYWHERE, as_json: Json =
 
 
 @session.command
-def show(session_id: str, /, *, place: Place = _ANYWHERE, as_json: Json = False) -> int:
+def show(session_id: str, /, *, agent: Name | None = None, place: Place = _ANYWHERE, as_json: Json = False) -> int:
     """Print a conversation: who said what, with calls and results cut to a line.
 
     Example: hotloop session show user-42
@@ -69,18 +81,27 @@ def show(session_id: str, /, *, place: Place = _ANYWHERE, as_json: Json = False)
     ----------
     session_id
         The conversation's id, as list shows it.
+    agent
+        The name of its agent, where several have a conversation with this id.
     as_json
         Print what export prints instead.
     """
     if as_json:
-        return export(session_id, place=place)
-    found = _found(place)
+        return export(session_id, agent=agent, place=place)
+    found = _find(place, agent)
     _asked(found, lambda store: _show(store, found, session_id))
     return 0
 
 
 @session.command
-def export(session_id: str | None = None, /, *, all_of_user: Name | None = None, place: Place = _ANYWHERE) -> int:
+def export(
+    session_id: str | None = None,
+    /,
+    *,
+    all_of_user: Name | None = None,
+    agent: Name | None = None,
+    place: Place = _ANYWHERE,
+) -> int:
     """Print a conversation, or all of a user, as JSON with everything that is kept.
 
     Example: hotloop session export --all-of-user ann > ann.json
@@ -91,8 +112,10 @@ def export(session_id: str | None = None, /, *, all_of_user: Name | None = None,
         The conversation's id.
     all_of_user
         All conversations of this user instead.
+    agent
+        Only what is of the agent with this name.
     """
-    found = _found(place)
+    found = _find(place, agent)
     told = _asked(found, lambda store: _exported(store, found, session_id, all_of_user))
     write_json({"user": all_of_user, "sessions": told} if session_id is None else told[0])
     return 0
@@ -104,6 +127,7 @@ def delete(
     /,
     *,
     all_of_user: Name | None = None,
+    agent: Name | None = None,
     yes: Flag = False,
     place: Place = _ANYWHERE,
     as_json: Json = False,
@@ -118,12 +142,14 @@ def delete(
         The conversation's id.
     all_of_user
         All conversations of this user instead.
+    agent
+        Only what is of the agent with this name.
     yes
         Do not ask.
     as_json
         Print one object with what was deleted instead.
     """
-    found = _found(place)
+    found = _find(place, agent)
     infos = _asked(found, lambda store: _meant(store, found, session_id, all_of_user))
     if infos and not yes and not confirmed(f"Delete {_counted(infos)}?"):
         messages().print("Nothing was deleted.")
@@ -136,11 +162,15 @@ def delete(
     return 0
 
 
-def _found(place: Place) -> Found:
-    return find(place, "sessions.db", lambda spec: spec.sessions.path)
+def _find(place: Place, agent: str | None) -> _Found:
+    path, spec = find(place, "sessions.db", lambda spec: spec.sessions.path)
+    if spec is None:
+        return _Found(path, agent)
+    require(agent is None, "The agent's file says which agent is meant; leave out --agent.")
+    return _Found(path, spec.name)
 
 
-def _asked(found: Found, question: Callable[[SessionStore], Awaitable[T]]) -> T:
+def _asked(found: _Found, question: Callable[[SessionStore], Awaitable[T]]) -> T:
     """What a store answers."""
 
     async def ask() -> T:
@@ -150,7 +180,7 @@ def _asked(found: Found, question: Callable[[SessionStore], Awaitable[T]]) -> T:
     return run_async(ask())
 
 
-async def _meant(store: SessionStore, found: Found, session_id: str | None, user: str | None) -> list[SessionInfo]:
+async def _meant(store: SessionStore, found: _Found, session_id: str | None, user: str | None) -> list[SessionInfo]:
     """The one conversation with this id, or all of a user. Raises ConfigError unless it is clear which."""
     require((session_id is None) != (user is None), "Give a session, or --all-of-user for all that a user has.")
     infos = await store.sessions(found.agent, user)
@@ -169,7 +199,7 @@ def _near(session_id: str, infos: list[SessionInfo]) -> str:
     return did_you_mean(session_id, [each.id for each in infos]) or "."
 
 
-async def _show(store: SessionStore, found: Found, session_id: str) -> None:
+async def _show(store: SessionStore, found: _Found, session_id: str) -> None:
     (info,) = await _meant(store, found, session_id, None)
     key, console = SessionKey(info.agent, info.id), results()
     stored = await store.load(key)
@@ -185,7 +215,7 @@ async def _show(store: SessionStore, found: Found, session_id: str) -> None:
 
 
 async def _exported(
-    store: SessionStore, found: Found, session_id: str | None, user: str | None
+    store: SessionStore, found: _Found, session_id: str | None, user: str | None
 ) -> list[dict[str, Any]]:
     return [await _everything(store, info) for info in await _meant(store, found, session_id, user)]
 

@@ -61,11 +61,11 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
 
 def _lasting(spec: AgentSpec) -> dict[str, Any]:
     """What the model sees beside the prompt, and where conversations and facts are kept."""
-    place, memory = spec.sessions.path, spec.memory
+    memory = spec.memory
     return {
         "context": spec.context.declared(lambda named: load_function(named.function, spec.folder, _CONTEXT)),
         "memory": None if memory is None else _memory(memory, spec.folder),
-        "sessions": place if place == ":memory:" else _beside(place, spec.folder),
+        "sessions": _kept(spec.sessions.path, spec.folder),
         "busy": spec.sessions.busy,
     }
 
@@ -73,7 +73,12 @@ def _lasting(spec: AgentSpec) -> dict[str, Any]:
 def _memory(spec: MemorySpec, folder: Path) -> Memory:
     from hotloop.context.memory.memory import Memory
 
-    return Memory(_beside(spec.path, folder), limit=spec.limit, timeout=spec.timeout, embed=spec.embed)
+    return Memory(_kept(spec.path, folder), limit=spec.limit, timeout=spec.timeout, embed=spec.embed)
+
+
+def _kept(name: str | None, folder: Path) -> str | Path | None:
+    """Where what lasts is kept: `_beside`, or ":memory:"."""
+    return name if name == ":memory:" else _beside(name, folder)
 
 
 def _beside(name: str | None, folder: Path) -> Path | None:

@@ -286,7 +286,7 @@ async def test_session_that_went_on_without_the_run_does_not_take_its_answer(age
         await session.run("Pay me back.")
     await session.run("Hi.")
     decide(agent, pause.value.run_id, True)
-    with pytest.raises(ConfigError, match="Session ann has gone on without run"):
+    with pytest.raises(ConfigError, match="Session ann has gone on without this run"):
         await session.resume(pause.value.run_id)
     assert runs == []
 

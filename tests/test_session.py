@@ -46,7 +46,7 @@ class Recorded(ScriptedModel):
 
 def agent_of(script, *, ttft=0.02, tpot=0.0, tools=(look_up,), **options) -> tuple[Agent, Recorded]:
     model = Recorded(script, ttft=ttft, tpot=tpot)
-    return Agent(model="m", endpoint=model, tools=tools, **options), model
+    return Agent(model="m", endpoint=model, tools=tools, **{"sessions": ":memory:", **options}), model
 
 
 def said(request: dict) -> list[str | None]:
@@ -229,7 +229,11 @@ def test_a_stream_waits_for_a_run_and_a_run_for_a_stream():
             async for _ in session.stream(prompt):
                 pass
 
-        await asyncio.gather(session.run("one"), stream("two"), session.run("three"))
+        async def later(ms: int) -> None:
+            await asyncio.sleep(ms / 1000)
+            await session.run("three")
+
+        await asyncio.gather(session.run("one"), stream("two"), later(ms=1))
         return said(model.requests[-1])
 
     assert run_virtual(main()) == ["one", "Yes.", "two", "Yes.", "three"]

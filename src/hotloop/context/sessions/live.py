@@ -49,9 +49,8 @@ class LiveSession:
 
         Raises ConfigError for a conversation of another user.
         """
-        owner = self.user or self.state.user
         of_other = f"Session {self.key.id} is of another user than {user}; give it another id."
-        require(not user or owner in ("", user), of_other)
+        require(not user or {self.user, self.state.user} <= {"", user}, of_other)
         self.user = user or self.user
         if instructions is not None and instructions != self._own_instructions:
             self._own, self._stale = instructions, True

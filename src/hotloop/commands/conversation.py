@@ -72,8 +72,9 @@ def show_words(console: Console, who: str, text: str) -> None:
     else:
         lines = list(Text(visible(text.strip(), keep="\n\t")).wrap(console, room, overflow="fold"))
     for place, line in enumerate(lines):
-        line.rstrip()
-        console.print(Text(f"{'' if place else who:{_MARGIN}}", style), line, sep="", soft_wrap=True)
+        shown = Text.assemble((f"{'' if place else who:{_MARGIN}}", style), line)
+        shown.rstrip()
+        console.print(shown, soft_wrap=True)
 
 
 def _parts(message: _Message) -> Iterator[tuple[str, str]]:

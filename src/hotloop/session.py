@@ -75,7 +75,8 @@ class Session:
 
     async def _ask(self, prompt: str, options: RunOptions, emit: Emit = nobody) -> Result:
         if self._merged is not None:
-            return await self._merged.ask(prompt, options, emit)
+            result: Result = await self._merged.ask(prompt, options, emit)
+            return result
         return await self._answer(prompt, options, emit)
 
     async def _answer(self, prompt: str, options: RunOptions, emit: Emit) -> Result:

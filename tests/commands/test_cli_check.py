@@ -101,6 +101,11 @@ def test_an_agent_that_is_not(hotloop, agent, tmp_path, monkeypatch):
         ("", ", dialect: openai, api_key: k", "cached prefix", "hint"),
         ("", "", "cached prefix", "hint"),
         ("cache: {prefix_cache: false}", ", dialect: llamacpp", "cached prefix", "hint"),
+        ("context: {limit: 8000}", "", "context limit", "ok"),
+        ("context: {limit: 20}", "", "context limit", "fault"),
+        ("sessions: {path: chats.db}", "", "context limit", "hint"),
+        ("context: {window: {turns: 9, relevant: 3}}", "", "context order", "hint"),
+        ("context: {volatile: You are kind.}", "", "context order", "hint"),
         ("", ", dialect: openai", "keys", "fault"),
         ("", ", dialect: openai, api_key: k", "keys", "ok"),
         ("", ", dialect: openai, headers: {Authorization: Bearer k}", "keys", "ok"),
@@ -109,6 +114,14 @@ def test_an_agent_that_is_not(hotloop, agent, tmp_path, monkeypatch):
 def test_single_checks(hotloop, agent, monkeypatch, extra, inference, check, grade):
     monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
     assert graded(hotloop("check", agent(extra, inference=inference), "--json"))[check] == grade
+
+
+def test_what_is_said_last_need_not_be_the_same(hotloop, agent, tmp_path):
+    (tmp_path / "cli_clock.py").write_text("import time\ndef now(): return time.strftime('It is %Y-%m-%d %H:%M:%S.')\n")
+    ended = hotloop("check", agent("context: {limit: 8000, volatile: {function: 'cli_clock:now'}}"), "--json")
+    grades = graded(ended)
+    assert grades["stable prompt"] == "ok"
+    assert not {"dated prompt", "context order"} & grades.keys()
 
 
 ROUTER = """

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hotloop.config.contextspec import ContextSpec, SessionsSpec
 from hotloop.config.spec import AgentSpec
 from hotloop.lab.prompting import usual_model
 from hotloop.models.model import Model
@@ -50,6 +51,13 @@ class Candidate(msgspec.Struct, frozen=True):
     tools: Sequence[Tool]
     body: bytes
     fresh: Sequence[bytes] = ()
+
+    @property
+    def front(self) -> int:
+        """About how many tokens of tools and instructions every prompt begins with."""
+        body = read_body(self.body)
+        instructions = instructions_of(self.body[body.messages[0].start : body.messages[-1].end])
+        return sum(estimated_tokens(body.text(each)) for each in body.tools) + estimated_tokens(instructions)
 
     @property
     def models(self) -> dict[str, Model]:
@@ -100,16 +108,14 @@ def dated_prompt(candidate: Candidate) -> Iterator[Finding]:
                 "dated prompt",
                 "warning",
                 f"The prompt has today's date in it ({each}), so that the service reads it anew every day.",
-                "Put the time at the end of the newest message, or have a tool tell it.",
+                "Give the time as context.volatile, which is sent last, or have a tool tell it.",
             )
 
 
 def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
     """Whether what every prompt begins with is long enough for the service to keep."""
     model = usual_model(candidate.arguments["model"])
-    body = read_body(candidate.body)
-    instructions = instructions_of(candidate.body[body.messages[0].start : body.messages[-1].end])
-    size = sum(estimated_tokens(body.text(each)) for each in body.tools) + estimated_tokens(instructions)
+    size = candidate.front
     dialect = model.spoken
     begins = f"Every prompt begins with about {size:,} tokens of tools and instructions"
     if not candidate.arguments.get("prefix_cache", True):
@@ -125,6 +131,36 @@ def cached_prefix(candidate: Candidate) -> Iterator[Finding]:
         yield Finding("cached prefix", "hint", told)
     else:
         yield Finding("cached prefix", "ok", f"{begins}, which the service can cache.")
+
+
+def context_limit(candidate: Candidate) -> Iterator[Finding]:
+    """Whether conversations are shortened in time, where the file says anything of conversations."""
+    spec, front = candidate.spec, candidate.front
+    limit, share = spec.context.limit, spec.context.compact_at
+    if limit is not None and front >= limit * share:
+        told = f"Tools and instructions alone are about {front:,} tokens; conversations are summarised from "
+        told += f"{limit * share:,.0f} on."
+        yield Finding("context limit", "fault", told, "Give a higher context.limit, fewer tools, or tools.shortlist.")
+    elif limit is not None:
+        yield Finding("context limit", "ok", f"Conversations are kept within {limit:,} tokens.")
+    elif (spec.context, spec.sessions) != (ContextSpec(), SessionsSpec()):
+        told = "Conversations have no limit: what was said early is summarised only once the service refuses a prompt, "
+        told += "while a user waits."
+        advice = "Give context.limit, the tokens that the model takes: it is then summarised in time, beside the runs."
+        yield Finding("context limit", "hint", told, advice)
+
+
+def context_order(candidate: Candidate) -> Iterator[Finding]:
+    """Whether what changes from request to request, and nothing else, comes last."""
+    context = candidate.spec.context
+    if context.window is not None and context.window.relevant:
+        told = "context.window.relevant puts other turns into every prompt, so that the service reads all turns anew."
+        advice = "Leave it out where a fast first token counts; what must be found again can go into memory."
+        yield Finding("context order", "hint", told, advice)
+    if isinstance(context.volatile, str):
+        told = "context.volatile is a text that never changes, and is read anew with every request."
+        advice = "Put it into the instructions, or give {function: ...}, which says what is true now."
+        yield Finding("context order", "hint", told, advice)
 
 
 def keys(candidate: Candidate) -> Iterator[Finding]:
@@ -195,6 +231,8 @@ CHECKS: tuple[Check, ...] = (
     stable_prompt,
     dated_prompt,
     cached_prefix,
+    context_limit,
+    context_order,
     keys,
     deadline,
     fallback,

@@ -56,12 +56,13 @@ class _Recorder:
 async def first_prompt(arguments: dict[str, Any]) -> FirstPrompt:
     """The prompt of an agent with these arguments; its servers of tools are asked, its model is not.
 
-    Raises HotloopError.
+    What is said last in each request, and differs, is left out. Raises HotloopError.
     """
     recorder = _Recorder()
     model = usual_model(arguments["model"])
     asked = msgspec.structs.replace(model, endpoint=recorder, dialect=model.spoken.name)
-    async with Agent(**arguments | {"model": asked, "fallback": [], "audit": None}) as agent:
+    context = msgspec.structs.replace(arguments["context"], volatile=None)
+    async with Agent(**arguments | {"model": asked, "fallback": [], "audit": None, "context": context}) as agent:
         try:
             await agent.run(_PROMPT)
         except (ModelError, RunError):

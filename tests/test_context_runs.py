@@ -378,3 +378,58 @@ def test_an_overflow_that_nothing_can_be_left_out_for_is_an_error():
     with pytest.raises((ContextOverflow, InvalidRequest)):
         run_virtual(agent.run("Hi"))
     assert len(model.requests) == 1
+
+
+# Results
+
+
+@tool(read_only=True, max_result=60, summarize=True)
+async def read_letter() -> str:
+    """A long letter."""
+    return "Dear Ann, " + "I write at length of this and that. " * 60
+
+
+@tool(read_only=True, keep=("status", "items[].sku"))
+async def order() -> dict:
+    """An order."""
+    return {"status": "sent", "items": [{"sku": "A1", "note": "x" * 80}, {"sku": "B2", "note": "y" * 80}], "log": "z"}
+
+
+def test_a_long_text_is_summarised_by_the_small_model_and_can_be_read_whole():
+    small = Model_(lambda request: "A letter to Ann.")
+
+    async def main():
+        agent, model = agent_of(
+            [call("read_letter"), call("read_result", result="call00001"), "Read."],
+            tools=[read_letter],
+            context=Context(summarizer=Model(name="small", endpoint=small)),
+        )
+        result = await agent.session("a").run("What does Ann's letter say?")
+        return result.trace, said(model.requests[1])[-1], said(model.requests[2])[-1], small.requests
+
+    trace, shown, rest, asked = run_virtual(main())
+    assert shown.startswith("A letter to Ann.\n[summary")
+    assert rest.startswith("Dear Ann, I write")
+    assert "Ann's letter" in said(asked[0])[-1]
+    assert "summarised" in [stage.note for stage in trace.stages]
+
+
+def test_what_a_tool_keeps_goes_on_and_the_rest_can_be_read_in_a_later_process(tmp_path):
+    async def main():
+        agent, model = agent_of([call("order"), "Sent."], tools=[order], sessions=tmp_path / "s.db")
+        await agent.session("a").run("Where is my order?")
+        await agent.aclose()
+        later, asked = agent_of(
+            [call("read_result", result="call00001", path="items[1].note"), "Yes."],
+            tools=[order],
+            sessions=tmp_path / "s.db",
+        )
+        await later.session("a").run("What does the note say?")
+        await later.aclose()
+        return said(model.requests[1])[-1], said(asked.requests[-1])[-1]
+
+    shown, note = run_virtual(main())
+    kept = json.loads(shown)
+    assert kept["status"] == "sent"
+    assert kept["items"] == [{"sku": "A1"}, {"sku": "B2"}]
+    assert note == "y" * 80

@@ -64,7 +64,7 @@ class Agent:
     `max_parallel=1` runs tools one after the other; `tool_ttl` keeps results of read-only tools; `shortlist` is how
     many tools, the best matches for the first request, the model is offered, from its first request to its last. `plan`
     offers it one more, which makes several calls of which some need results of others. `max_result` is how many
-    characters of a tool's result the model reads. `speculate` has a service read early results of tools while later
+    tokens of a tool's result the model reads. `speculate` has a service read early results of tools while later
     ones run, where that has shown to pay. `grants` are what runs may do that tools require, unless a run is given its
     own. `audit` is the file of the audit log, `approvals` that of runs that wait for a person.
 
@@ -269,7 +269,8 @@ class Agent:
     def _compiled(self, tools: Sequence[Tool]) -> ProgramCache:
         _require_unique([each.name for each in tools])
         answer = self._output.tool if self._output is not None else None
-        return self._compile(tools, Executor(tools, self._policy, self._audit, answer))
+        executor = Executor(tools, self._policy, self._audit, answer, self._summariser.result)
+        return self._compile(tools, executor)
 
     def _summarizer(self) -> Thinker:
         """Who summarises what is too long."""

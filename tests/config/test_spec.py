@@ -12,7 +12,7 @@ import pytest
 
 from hotloop import Agent
 from hotloop.budget import Budget
-from hotloop.config.arguments import load_tools
+from hotloop.config.arguments import agent_arguments, load_tools
 from hotloop.config.modelspec import InferenceSpec
 from hotloop.config.spec import AgentSpec, CacheSpec, load_spec
 from hotloop.config.toolspec import RulesSpec, ToolsSpec
@@ -94,10 +94,20 @@ def test_everything_else_can_be_declared_too(tmp_path: Path) -> None:
     )
 
 
-def test_the_example_and_its_tools_load(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "tools"),
+    [
+        ("agent", ["query_order_status", "query_logistics"]),
+        ("refunds", ["query_order", "refund_order"]),
+        ("lasting", ["remember"]),
+    ],
+)
+def test_the_examples_load_with_all_that_they_name(
+    name: str, tools: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    spec = load_spec(ROOT / "examples" / "agent.yaml")
-    assert [each.name for each in load_tools(spec.tools.use, spec.folder)] == ["query_order_status", "query_logistics"]
+    given = agent_arguments(load_spec(ROOT / "examples" / f"{name}.yaml"))
+    assert [each.name for each in given["tools"]] == tools
 
 
 def test_the_declarations_in_the_documentation_load(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from hotloop.sqlitefile import Layout, connect, explained, making
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
-_LASTING = ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON")
+_PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON")
 _READ, _WRITE, _EMPTY_LOG = "BEGIN", "BEGIN IMMEDIATE", "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
@@ -117,7 +117,7 @@ class _File:
         if self._connection is not None and self._identity != _identity(self._path):
             self.disconnect()  # the file was moved or deleted, and what is written to it would be lost
         if self._connection is None:
-            self._connection = connect(self._path, self._layout, _LASTING)
+            self._connection = connect(self._path, self._layout, *_PRAGMAS, journal="WAL")
             self._identity = _identity(self._path)
             self._end = weakref.finalize(self, self._connection.close)  # when the process ends, at the latest
         return self._connection

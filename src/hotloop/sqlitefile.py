@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def make_empty(path: Path) -> None:
         path.touch(0o600, exist_ok=False)
 
 
-def connect(path: Path, layout: Layout, pragmas: Sequence[str] = ()) -> sqlite3.Connection:
+def connect(path: Path, layout: Layout, *pragmas: str, journal: str = "DELETE") -> sqlite3.Connection:
     """A connection to the file at `path`, made with its tables if it is not there; for any thread.
 
     Raises ConfigError for a file that is not of this layout, and leaves it as it is; and what `explained` explains.
@@ -67,11 +67,11 @@ def connect(path: Path, layout: Layout, pragmas: Sequence[str] = ()) -> sqlite3.
     make_empty(path)
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        db.execute(f"PRAGMA page_size = {_PAGE}")
+        for pragma in (f"page_size = {_PAGE}", *pragmas):
+            db.execute(f"PRAGMA {pragma}")
         if _marks(db) != layout.marks:
             _prepare(db, path, layout)
-        for pragma in pragmas:
-            db.execute(f"PRAGMA {pragma}")
+        db.execute(f"PRAGMA journal_mode = {journal}")  # part of the file, which is ours now
     except BaseException:
         db.close()
         raise

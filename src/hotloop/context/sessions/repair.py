@@ -33,7 +33,7 @@ class _Call(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Any = None
+    content: str | list[Any] | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str = ""
 
@@ -150,4 +150,6 @@ def _message(part: bytes) -> _Message | None:
         message = _parse(part)
     except (ValueError, RecursionError):
         return None
-    return message if len(set(message.calls)) == len(message.calls) else None
+    calls = message.calls
+    says_something = bool(calls) or message.content is not None
+    return message if says_something and len(set(calls)) == len(calls) else None

@@ -227,7 +227,7 @@ class ApprovalStore:
     @contextmanager
     def _transaction(self, run_id: str | None = None) -> Iterator[sqlite3.Connection]:
         """The write lock on the file, and on this run, which must be there; committed at the end, or rolled back."""
-        with explained(self.path, _LAYOUT.what), closing(connect(self.path, _LAYOUT, _PRAGMAS)) as db, db:
+        with explained(self.path, _LAYOUT.what), closing(connect(self.path, _LAYOUT, *_PRAGMAS)) as db, db:
             db.execute("BEGIN IMMEDIATE")
             if run_id is not None:
                 self._require(db, run_id)

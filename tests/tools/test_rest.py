@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from hotloop import Agent, tool
-from hotloop.errors import ToolDefinitionError
+from hotloop.context.conversation import Conversation
+from hotloop.errors import SessionConflict, ToolDefinitionError
 from hotloop.lab.script import Call
 from hotloop.models.sizes import text_tokens
 from hotloop.testing import ScriptedModel, call
+from hotloop.tools.cutting.rest import read_rest
 from timed_tools import Notes, Ran, ran
 
 
@@ -86,6 +88,29 @@ def test_what_is_not_there_is_told(arguments, said):
     assert done.errors == [said]
 
 
+async def elsewhere(call_id: str) -> str | None:
+    """Whole results that are no longer in memory."""
+    if call_id == "call00003":
+        raise SessionConflict("The sessions are locked.")
+    return "one two three" if call_id == "call00002" else None
+
+
+@pytest.mark.parametrize(
+    ("call_id", "content"),
+    [
+        ("call00001", "here"),
+        ("call00002", "two three"),
+        ("call00003", {"error": "The sessions are locked."}),
+        ("call00004", {"error": "There is no result call00004 any more; there are: call00001. Call its tool again."}),
+    ],
+)
+async def test_what_is_no_longer_in_memory_is_fetched(call_id, content):
+    conversation = Conversation()
+    conversation.keep("call00001", "all here")
+    result = await read_rest(conversation, elsewhere, json.dumps({"result": call_id, "start": 4}), 100)
+    assert result.content == content if isinstance(content, str) else json.loads(result.content) == content
+
+
 def test_text_is_cut_between_words_and_goes_on_there():
     (content,) = asked({"result": "call00001", "start": 490}, first=call("book")).contents
     words = content.split("\n")[0].split()
@@ -106,11 +131,16 @@ def test_a_tools_own_bound_comes_before_the_agents():
 
 
 @pytest.mark.parametrize(
-    ("options", "offered"),
-    [({}, False), ({"max_result": 125}, True)],
+    ("rules", "options", "offered"),
+    [
+        ({}, {}, False),
+        ({}, {"max_result": 125}, True),
+        ({"keep": ["[].id"]}, {}, True),
+        ({"summarize": True}, {}, True),
+    ],
 )
-def test_the_tool_is_offered_only_where_something_may_be_cut(options, offered):
-    done = ran(["ok"], orders, **options)
+def test_the_tool_is_offered_only_where_something_may_be_left_out(rules, options, offered):
+    done = ran(["ok"], tool(orders.function, **rules), **options)
     names = [each["function"]["name"] for each in done.model.requests[0]["tools"]]
     assert ("read_result" in names) is offered
 

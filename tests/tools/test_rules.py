@@ -61,6 +61,9 @@ ALLOW = "give a tuple of values, a compiled pattern or a function"
         ({"idempotent": True, "retry": True}, f"retry=True; {ATTEMPTS}"),
         ({"max_result": 0}, f"max_result=0; {TOKENS}"),
         ({"max_result": "1k"}, f"max_result='1k'; {TOKENS}"),
+        # what the model reads
+        ({"keep": "status"}, "keep='status'; give a tuple of texts, ('status',)"),
+        ({"keep": ("items[0]",)}, "keep: 'items[0]' names one item, [0]; of a list keep all items, []"),
         # what only a reader may
         ({"ttl": 60}, f"ttl {READS}"),
         ({"idempotent": True, "ttl": 60}, f"ttl {READS}"),
@@ -128,6 +131,7 @@ BAD_VALUES: list[dict[str, Any]] = [
     {"allow": ["to"]},
     {"read_only": "no"},
     {"sequential": "yes"},
+    {"summarize": 1},
     {"on_timeout": object()},
     {"on_timeout": lambda to, copies: ""},
     {"on_timeout": other(writes=("x",))},
@@ -166,6 +170,8 @@ def test_what_is_left_out_is_left_to_the_agent():
         {"idempotent": True, "retry": 1, "writes": {"x:{to}:{copies}"}, "invalidates": ("y",)},
         {"retry": 0, "ttl": None, "scope": None, "timeout": None, "max_result": None, "status": None, "sandbox": None},
         {"after": ["letter"], "sequential": True, "requires": {"mail"}, "secrets": ("to",)},
+        {"keep": ["status", "items[].sku"], "summarize": True},
+        {"keep": ()},
         {"on_timeout": None},
         {"on_timeout": {"queued": True}},
         {"on_timeout": other(), "approval": "always"},

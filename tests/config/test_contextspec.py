@@ -146,6 +146,8 @@ def test_files_lie_beside_the_declaration(folder: Path) -> None:
     memory.remember("Ann speaks French.", user="ann")
     asyncio.run(memory.aclose())
     assert (folder / "facts.db").exists()
+    spec = load(LEAST + "sessions: {path: ~/chats.db}\n")
+    assert agent_arguments(spec)["sessions"] == Path.home() / "chats.db"
 
 
 @pytest.mark.parametrize(

@@ -55,4 +55,4 @@ def find(place: Place, usual: str, declared: Callable[[AgentSpec], str | None], 
     name = declared(spec)
     if name == ":memory:":
         raise ConfigError(f"The agent of {place.agent_file} keeps it in its own process: nobody else can look at it.")
-    return Found(spec.folder / name if name else state_path(usual), spec)
+    return Found(spec.beside(name) or state_path(usual), spec)

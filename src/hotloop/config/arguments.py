@@ -52,8 +52,8 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "plan": tools.plan,
         "max_result": tools.max_result,
         "grants": tools.grants,
-        "audit": _beside(tools.audit, spec.folder),
-        "approvals": _beside(tools.approvals, spec.folder),
+        "audit": spec.beside(tools.audit),
+        "approvals": spec.beside(tools.approvals),
         "answers": None if cache.answers is None else _answers(cache.answers),
         **_lasting(spec),
     }
@@ -61,29 +61,23 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
 
 def _lasting(spec: AgentSpec) -> dict[str, Any]:
     """What the model sees beside the prompt, and where conversations and facts are kept."""
-    memory = spec.memory
     return {
         "context": spec.context.declared(lambda named: load_function(named.function, spec.folder, _CONTEXT)),
-        "memory": None if memory is None else _memory(memory, spec.folder),
-        "sessions": _kept(spec.sessions.path, spec.folder),
+        "memory": None if spec.memory is None else _memory(spec, spec.memory),
+        "sessions": _kept(spec, spec.sessions.path),
         "busy": spec.sessions.busy,
     }
 
 
-def _memory(spec: MemorySpec, folder: Path) -> Memory:
+def _memory(spec: AgentSpec, declared: MemorySpec) -> Memory:
     from hotloop.context.memory.memory import Memory
 
-    return Memory(_kept(spec.path, folder), limit=spec.limit, timeout=spec.timeout, embed=spec.embed)
+    path = _kept(spec, declared.path)
+    return Memory(path, limit=declared.limit, timeout=declared.timeout, embed=declared.embed)
 
 
-def _kept(name: str | None, folder: Path) -> str | Path | None:
-    """Where what lasts is kept: `_beside`, or ":memory:"."""
-    return name if name == ":memory:" else _beside(name, folder)
-
-
-def _beside(name: str | None, folder: Path) -> Path | None:
-    """The file with this name, which may be relative to the folder of the declaration; None for none."""
-    return folder / name if name else None
+def _kept(spec: AgentSpec, name: str | None) -> str | Path | None:
+    return name if name == ":memory:" else spec.beside(name)
 
 
 def _thinking(spec: AgentSpec) -> dict[str, Any]:

@@ -62,6 +62,10 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
         if (self.inference is None) == (self.router is None):
             raise ConfigError("it needs either inference, with endpoint and model, or router, and not both")
 
+    def beside(self, name: str | None) -> Path | None:
+        """The file with this name, which is relative to the declaration, absolute, or in a home (~); None for none."""
+        return self.folder / Path(name).expanduser() if name else None
+
     @property
     def models(self) -> list[ModelSpec]:
         """Every model that may be asked."""

@@ -15,8 +15,8 @@ from hotloop.commands.asking import call_as_dict, login_name, show_call, undecid
 from hotloop.commands.console import messages, moment, results, write_json
 from hotloop.commands.options import Flag, Json, Name, Names
 from hotloop.commands.telling import Manner, tell
-from hotloop.errors import ConfigError
 from hotloop.events import RunPaused
+from hotloop.fields import require
 from hotloop.tools.approvals.store import ApprovalStore, DecidedCall, PausedRun
 from hotloop.visible import one_line
 
@@ -73,8 +73,8 @@ def resume(
     chosen = _chosen(approve or [], refuse or [])
     others = _for_others(approve_all, refuse_all)
     decides = bool(chosen) or others is not None
-    _require(run_id is not None or not (decides or discard), "Say for which run, by its id after the file.")
-    _require(not (decides and discard), "A run that is given up needs no decisions; leave them out, or --discard.")
+    require(run_id is not None or not (decides or discard), "Say for which run, by its id after the file.")
+    require(not (decides and discard), "A run that is given up needs no decisions; leave them out, or --discard.")
     if run_id is None:
         return _list(store, config, as_json)
     if discard:
@@ -88,13 +88,13 @@ def resume(
 def _chosen(approve: Sequence[str], refuse: Sequence[str]) -> dict[str, bool]:
     """Which calls are approved, and which are not."""
     both = sorted({*approve} & {*refuse})
-    _require(not both, f"Either approve or refuse {', '.join(both)}, not both.")
+    require(not both, f"Either approve or refuse {', '.join(both)}, not both.")
     return dict.fromkeys(approve, True) | dict.fromkeys(refuse, False)
 
 
 def _for_others(approve_all: bool, refuse_all: bool) -> bool | None:
     """What is decided about calls that are not named; None for nothing."""
-    _require(not (approve_all and refuse_all), "Either --approve-all or --refuse-all, not both.")
+    require(not (approve_all and refuse_all), "Either --approve-all or --refuse-all, not both.")
     return approve_all if approve_all or refuse_all else None
 
 
@@ -159,8 +159,3 @@ def _as_dict(run: PausedRun) -> dict[str, object]:
     """A run that waits, ready for JSON."""
     calls = [call_as_dict(each.call) | {"decision": each.decision, "claimed": each.claimed} for each in run.calls]
     return {"run_id": run.run_id, "agent": run.agent, "paused_at": run.paused_at, "calls": calls}
-
-
-def _require(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise ConfigError(otherwise)

@@ -280,6 +280,15 @@ async def test_some_tools_with_rules():
     ]
 
 
+async def test_a_rule_may_say_what_of_its_results_is_read():
+    tools = await offered(
+        "a", "b", rules={"b": {"keep": ["status", "items[].sku"], "max_result": 100, "summarize": True}}
+    )
+    content = '{"status":"ok","items":[{"sku":1,"x":2}],"x":3}'
+    assert [tool.keep and tool.keep.of(content) for tool in tools] == [None, '{"status":"ok","items":[{"sku":1}]}']
+    assert [(tool.max_result, tool.summarize) for tool in tools] == [(None, False), (100, True)]
+
+
 async def test_a_rule_may_give_another_name_and_description():
     renamed = {"name": "pay_back", "description": "Give money back."}
     (tool,) = await offered("退款", rules={"退款": renamed}, include=["退款"])
@@ -301,7 +310,7 @@ def odd(key: str, value: str) -> dict[str, Any]:
         (["a"], {"rules": {"b": {}}}, "rules names b"),
         (["a"], {"rules": {"a": {"ttl": 5}}}, "tool raw_a: ttl keeps results"),
         (["a"], {"rules": {"a": {"name": "店"}}}, "'店' is no name that services accept; give name="),
-        (["a"], {"rules": {"a": {"description": 5}}}, "The MCP server raw: description=5; give text"),
+        (["a"], {"rules": {"a": {"description": 5}}}, "The MCP server raw: tool raw_a: description=5; give text"),
         ([odd("pattern", "(")], {}, "tool raw_a: its schema is no JSON Schema"),
         ([odd("$ref", "http://127.0.0.1:9/x")], {}, "Retrieval is disabled"),
     ],

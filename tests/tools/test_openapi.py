@@ -57,6 +57,26 @@ def test_a_method_says_what_it_may_do(shop, name, rules):
     assert (shop[name].read_only, shop[name].idempotent) == rules
 
 
+def test_rules_for_some_operations_hold_above_what_their_methods_say():
+    rules = {
+        "listOrders": {"keep": ["orders[].id"], "ttl": 60, "name": "orders", "description": "All of them."},
+        "GET /orders/{order_id}": {"timeout": 1.5},
+        "createOrder": {"approval": "never", "read_only": True},
+    }
+    listed, create, one, *others = tools_from_openapi(DATA / "shop.yaml", rules=rules, approval="always", timeout=9)
+    assert (listed.name, listed.description, listed.ttl, listed.timeout) == ("orders", "All of them.", 60, 9)
+    assert listed.keep.of('{"orders":[{"id":1,"x":2}]}') == '{"orders":[{"id":1}]}'
+    assert (create.approval, create.read_only, one.timeout) == ("never", True, 1.5)
+    assert {(each.approval, each.timeout, each.keep) for each in others} == {("always", 9, None)}
+
+
+def test_a_password_stays_a_secret_whatever_the_rules_add(tmp_path):
+    content = document(in_query({"schema": {"type": "string", "format": "password"}}))
+    [tool] = tools(tmp_path, content, rules={"it": {"secrets": ["value"]}})
+    [plain] = tools(tmp_path, content, rules={"it": {"secrets": []}})
+    assert tool.secrets == plain.secrets == {"value"}
+
+
 def test_the_model_is_told_what_it_needs_and_no_more(shop):
     assert json.loads(shop["listOrders"].definition)["function"] == {
         "name": "listOrders",
@@ -357,6 +377,10 @@ def test_what_is_no_document_is_refused(tmp_path, text, message):
     [
         ({"include": ["itt"]}, "there is no operation 'itt'; did you mean it?"),
         ({"include": "it"}, "give a list"),
+        ({"rules": {"itt": {}}}, "rules: there is no operation 'itt'; did you mean it?"),
+        ({"rules": {"it": {"keep": "status"}}}, "keep='status'; give a tuple of texts"),
+        ({"rules": {"it": {"name": 5}}}, "name=5; give text"),
+        ({"rules": ["it"]}, "give a dict from operations to dicts of options"),
         ({"auth": {"key": "KEY"}}, "has no security scheme 'key'; it has none"),
         ({"base_url": "/v1"}, "does not say where its server is (it has '/v1')"),
         ({"base_url": "http://user:secret@localhost"}, "a query, a fragment or a password"),

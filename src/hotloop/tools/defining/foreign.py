@@ -22,6 +22,13 @@ _REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
 _DIGITS = 8
 
 
+class ForeignRules(ToolOptions, total=False):
+    """Options of `tool` for a tool from elsewhere, with the name and the description that models shall see instead."""
+
+    name: str
+    description: str
+
+
 def foreign_tool(
     name: str,
     description: str,
@@ -36,6 +43,7 @@ def foreign_tool(
     if the package that checks schemas is missing.
     """
     try:
+        _check_text(name=name, description=description)
         decode = _decoder(name, schema)
         tool = make_tool(name, description, call, _shown(schema), decode, **options)
         _check_templates(tool, schema.get("required", ()))
@@ -65,6 +73,12 @@ def with_hash(plain: str, whole: str) -> str:
 def naming(name: str, description: str) -> str:
     """The description, beginning with the name that the tool has where it comes from."""
     return description if description.startswith(name) else f"{name}: {description}".removesuffix(": ")
+
+
+def _check_text(**texts: object) -> None:
+    for option, text in texts.items():
+        if not isinstance(text, str):
+            raise ToolDefinitionError(f"{option}={text!r}; give text")
 
 
 def _decoder(name: str, schema: Schema) -> Callable[[str | bytes], dict[str, Any]]:

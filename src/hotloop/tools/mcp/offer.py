@@ -10,7 +10,6 @@ import msgspec
 
 from hotloop.errors import ToolDefinitionError
 from hotloop.tools.defining.foreign import LONGEST_NAME, foreign_tool, is_readable, naming, plain_name, with_hash
-from hotloop.tools.defining.rules import ToolOptions
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.mcp.listing import Listed, Listing
 from hotloop.words import listed
@@ -18,13 +17,6 @@ from hotloop.words import listed
 _log = logging.getLogger("hotloop.tools.mcp")
 
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
-
-
-class ServerRules(ToolOptions, total=False):
-    """Options of `tool` for a server's tool, with the name and the description that models shall see instead."""
-
-    name: str
-    description: str
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -83,24 +75,14 @@ def _tool(server: str, tool: Listed, choice: Choice, call: Call) -> Tool:
     async def work(**arguments: Any) -> str:
         return await call(tool.name, arguments)
 
-    options = _options(server, tool, choice)
     said = tool.description if is_readable(tool.name) else naming(tool.name, tool.description)
+    told = {"name": offered_name(server, tool.name), "description": said}
     try:
-        name = _text(options, "name", offered_name(server, tool.name))
-        description = _text(options, "description", said)
-        return foreign_tool(name, description, tool.input_schema, work, **options)
+        return foreign_tool(schema=tool.input_schema, call=work, **told | _options(server, tool, choice))
     except ToolDefinitionError as error:
         raise ToolDefinitionError(
             f"The MCP server {server}: {error}. Without it, name the others in include="
         ) from error.__cause__
-
-
-def _text(options: dict[str, Any], option: str, default: str) -> str:
-    """Take this one out of the options."""
-    text = options.pop(option, default)
-    if not isinstance(text, str):
-        raise ToolDefinitionError(f"{option}={text!r}; give text")
-    return text
 
 
 def _options(server: str, tool: Listed, choice: Choice) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from hotloop.errors import ConfigError, ToolDefinitionError
+from hotloop.tools.defining.foreign import ForeignRules
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.mcp.connections import Connections
 from hotloop.tools.mcp.endpoint import Endpoint, read_options
 from hotloop.tools.mcp.listing import Listing, ListingCache
-from hotloop.tools.mcp.offer import Choice, ServerRules, offer
+from hotloop.tools.mcp.offer import Choice, offer
 
 
 class MCPServer:
@@ -35,7 +36,7 @@ class MCPServer:
         trust_hints: bool = False,
         read_only: Collection[str] = (),
         include: Collection[str] | None = None,
-        rules: Mapping[str, ServerRules] | None = None,
+        rules: Mapping[str, ForeignRules] | None = None,
         timeout: float | None = 30.0,
     ) -> None:
         self._endpoint = read_options(

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from hotloop.errors import ConfigError, ToolDefinitionError
-from hotloop.tools.defining.foreign import foreign_tool
+from hotloop.tools.defining.foreign import ForeignRules, foreign_tool
 from hotloop.tools.defining.minimal import Schema
-from hotloop.tools.defining.rules import ToolOptions
 from hotloop.tools.defining.tool import Approval, Tool
 from hotloop.tools.openapi.auth import check_auth, missing, places, read_security
 from hotloop.tools.openapi.bodies import read_body
 from hotloop.tools.openapi.call import call
 from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.document import read_document
-from hotloop.tools.openapi.operations import READING, Operation, choose, list_operations, server_of
+from hotloop.tools.openapi.operations import READING, Operation, choose, list_operations, named, server_of
 from hotloop.tools.openapi.request import RequestPlan, check_path
 from hotloop.tools.openapi.schemas import Schemas
 from hotloop.tools.openapi.slots import LeftOut, Slot, named_apart, read_parameters
@@ -35,6 +34,7 @@ def tools_from_openapi(
     auth: Mapping[str, str] | None = None,
     timeout: float | None = None,
     approval: Approval = "never",
+    rules: Mapping[str, ForeignRules] | None = None,
 ) -> list[Tool]:
     """Tools for the operations of an OpenAPI 3.0 or 3.1 document, read once from a file or an http(s) URL.
 
@@ -52,6 +52,8 @@ def tools_from_openapi(
         Seconds for one call; without it the agent's `tool_timeout`.
     approval
         Whether a person must agree to a call of an operation that changes something; see `ToolOptions`.
+    rules
+        Options of `tool` for some operations, `name` and `description` among them, by the names that `include` takes.
 
     GET and HEAD make read-only tools, PUT and DELETE idempotent ones. It blocks while it reads; declare tools outside
     of a running event loop.
@@ -62,11 +64,12 @@ def tools_from_openapi(
     document, auth = read_document(source), auth or {}
     check_auth(document, auth)
     schemas, clients = Schemas(), Clients()
-    tools, unset = [], []
-    for operation in choose(list_operations(document, prefix), include):
+    operations, tools, unset = list_operations(document, prefix), list[Tool](), list[str]()
+    own = _own_rules(operations, rules or {})
+    for operation in choose(operations, include):
         try:
             plan = _plan(operation, schemas, server_of(operation, base_url), auth)
-            options = _options(plan, schemas, timeout, approval)
+            options = _options(plan, schemas, timeout, approval, own.get(operation.name, {}))
             tools.append(_tool(operation, plan, _schema(plan.slots, schemas), clients, options))
         except LeftOut as reason:
             if include is not None:
@@ -91,6 +94,13 @@ def _check_packages() -> None:
             )
 
 
+def _own_rules(operations: list[Operation], rules: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The rules that were given, by the tools' names. Raises ConfigError for unknown operations."""
+    if not isinstance(rules, Mapping) or not all(isinstance(each, Mapping) for each in rules.values()):
+        raise ConfigError(f"rules={rules!r}; give a dict from operations to dicts of options of `tool`.")
+    return {operation.name: rules[name] for name, operation in named(operations, rules, "rules").items()}
+
+
 def _plan(operation: Operation, schemas: Schemas, server: str, auth: Mapping[str, str]) -> RequestPlan:
     """How the operation is requested; raises LeftOut if that cannot be done."""
     security = read_security(operation.node, auth)
@@ -108,12 +118,15 @@ def _plan(operation: Operation, schemas: Schemas, server: str, auth: Mapping[str
     return plan
 
 
-def _tool(operation: Operation, plan: RequestPlan, schema: Schema, clients: Clients, options: ToolOptions) -> Tool:
+def _tool(
+    operation: Operation, plan: RequestPlan, schema: Schema, clients: Clients, options: Mapping[str, Any]
+) -> Tool:
     async def request(**arguments: Any) -> Any:
         return await call(plan, clients, arguments)
 
     try:
-        return foreign_tool(operation.name, operation.description, schema, request, **options)
+        told = {"name": operation.name, "description": operation.description}
+        return foreign_tool(schema=schema, call=request, **told | dict(options))
     except ToolDefinitionError as error:
         raise operation.node.fault(str(error)) from error.__cause__
 
@@ -129,8 +142,10 @@ def _schema(slots: list[Slot], schemas: Schemas) -> Schema:
     )
 
 
-def _options(plan: RequestPlan, schemas: Schemas, timeout: float | None, approval: Approval) -> ToolOptions:
-    """The rules that follow from HTTP: what a method may do, and which arguments are passwords."""
+def _options(
+    plan: RequestPlan, schemas: Schemas, timeout: float | None, approval: Approval, own: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The rules that follow from HTTP, what a method may do and which arguments are passwords, and those of its own."""
     secrets = [slot.argument for slot in plan.slots if schemas.resolved(slot.schema).get("format") == "password"]
     reads = plan.method in READING
     return {
@@ -138,5 +153,6 @@ def _options(plan: RequestPlan, schemas: Schemas, timeout: float | None, approva
         "idempotent": plan.method in ("PUT", "DELETE"),
         "timeout": timeout,
         "approval": "never" if reads else approval,
-        "secrets": secrets,
+        **own,
+        "secrets": [*secrets, *own.get("secrets", ())],
     }

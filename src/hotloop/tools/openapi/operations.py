@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import urljoin
 
 import msgspec
@@ -79,13 +79,21 @@ def choose(operations: list[Operation], include: Collection[str] | None) -> list
         return [operation for operation in operations if not operation.node.flag("deprecated")]
     if isinstance(include, str):
         raise ConfigError(f"include={include!r}; give a list of names, [{include!r}]")
+    chosen = {operation.name for operation in named(operations, include, "include").values()}
+    return [operation for operation in operations if operation.name in chosen]
+
+
+def named(operations: list[Operation], wanted: Iterable[str], option: str) -> dict[str, Operation]:
+    """The operations that an option names, by these names, which are the document's or the tools'.
+
+    Raises ConfigError for a name that no operation has.
+    """
     names = {operation.original: operation for operation in operations}
     names |= {operation.name: operation for operation in operations}
-    for name in include:
+    for name in wanted:
         if name not in names:
-            raise ConfigError(f"include: there is no operation {name!r}{did_you_mean(name, names) or '.'}")
-    chosen = {names[name].name for name in include}
-    return [operation for operation in operations if operation.name in chosen]
+            raise ConfigError(f"{option}: there is no operation {name!r}{did_you_mean(name, names) or '.'}")
+    return {name: names[name] for name in wanted}
 
 
 def server_of(operation: Operation, base_url: str | None) -> str:

@@ -68,8 +68,8 @@ class Asked(msgspec.Struct, frozen=True):
     journal: RunJournal | None = None
 
 
-class Running(msgspec.Struct, frozen=True):
-    """A run that has begun: its ledger, and the search for what is known of the user."""
+class Running(msgspec.Struct):
+    """A run that has begun: its ledger, and the search for what is known of the user, once it is known who that is."""
 
     asked: Asked
     ledger: Ledger
@@ -130,7 +130,7 @@ class Runs:
     ) -> Result:
         """See `Agent.run` and `Session.run`."""
         run_id, user, given = read_options(options)
-        of, owner = ("", "") if session is None else (session.key.id, session.user)
+        of, owner = ("", "") if session is None else (session.key.id, session.owner)
         caller = Caller(run_id, self.name, of, user or owner, self._grants if given is None else given)
         asked = Asked(prompt, caller, emit, bool(options.get("background")))
 
@@ -187,6 +187,10 @@ class Runs:
         async with session.store.writing(session.key, wait=self._waits):
             run.ledger.mark("queue", "session")
             await session.load(run.ledger)
+            if not run.asked.caller.user and session.owner:
+                caller = msgspec.structs.replace(run.asked.caller, user=session.owner)
+                run.asked = msgspec.structs.replace(run.asked, caller=caller)
+                run.recall = self._perceiving.recall(run.asked.prompt, caller)
             program, conversation = begin()
             try:
                 answer = await self._answer(run, program, conversation, go, session)
@@ -235,12 +239,12 @@ class Runs:
         """Open the ledger, have the answer, close the ledger; a run that pauses is saved before anybody is told."""
         ledger = Ledger(clock(), asked.caller.run, self.name, time.time())
         trace = Trace(ledger, self._limits)
-        recall = self._perceiving.recall(asked.prompt, asked.caller)
+        run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller))
         try:
             try:
                 programs = await self._programs.ready(ledger)
                 ledger.facts["max_parallel"] = programs.executor.policy.max_parallel
-                given = await answer(programs, Running(asked, ledger, recall))
+                given = await answer(programs, run)
             except loop.Paused as pause:
                 raise await self._pause(asked.caller.run, pause, first) from None
         except HotloopError as error:
@@ -250,8 +254,8 @@ class Runs:
                 ledger.mark("approval", "saved")
             raise
         finally:
-            if recall is not None:
-                await recall.aclose()
+            if run.recall is not None:
+                await run.recall.aclose()
             ledger.close()
             trace.log()
         return Result(given.value, trace, given.finish_reason)

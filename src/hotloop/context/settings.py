@@ -28,8 +28,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_fields(Window, msgspec.structs.asdict(self), "Window")
-        require(self.turns is not None or self.age is not None, "Window(): give turns, age, or both.")
-        require(not self.relevant or self.turns is not None, "Window(relevant=...): give turns too, the newest ones.")
+        require(self.turns is not None or self.age is not None, "A window has turns, an age, or both.")
+        require(not self.relevant or self.turns is not None, "A window with relevant turns has turns too: how many of the newest are seen anyway.")
 
 
 class _Texts(msgspec.Struct):
@@ -54,9 +54,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 re.compile(self.when)
             except re.error as error:
-                raise ConfigError(f"Task(when={self.when!r}): no regular expression: {error}.") from None
+                raise ConfigError(f"The task {self.name} has a `when` that is no regular expression, {self.when!r}: {error}.") from None
         else:
-            require(callable(self.when), f"Task(when={self.when!r}): give a regular expression or a function.")
+            require(callable(self.when), f"The task {self.name} has {self.when!r} as its `when`; give a regular expression or a function.")
 
     def needed(self, prompt: str) -> bool:
         """Whether this request needs the instructions."""
@@ -98,7 +98,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(_Sizes, {name: getattr(self, name) for name in _Sizes.__struct_fields__}, "Context")
         names = [task.name for task in self.tasks if isinstance(task, Task)]
         require(len(names) == len(self.tasks), "Context(tasks=...): make each with Task(...).")
-        require(len(set(names)) == len(names), "Context(tasks=...): give each task its own name.")
+        require(len(set(names)) == len(names), "Two tasks have the same name; give each its own.")
         is_volatile = self.volatile is None or isinstance(self.volatile, str) or callable(self.volatile)
         require(is_volatile, "Context(volatile=...): give a text, or a function that gives one.")
         counts = self.count_tokens is None or callable(self.count_tokens)

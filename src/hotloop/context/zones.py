@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from hotloop.context.settings import Task
 
-_ASIDE = "Background of this request, from the application and not from the user:\n{}"
+_ASIDE = "Background of this request, from the application and not from the user:\n"
 _FACTS = "Known from earlier:\n{}"
 
 
@@ -38,4 +38,9 @@ def aside_text(volatile: str, facts: Sequence[str]) -> str:
     """What is sent last in each request of a run, "" for nothing."""
     known = _FACTS.format("\n".join(f"- {fact}" for fact in facts)) if facts else ""
     said = "\n\n".join(filter(None, (volatile, known)))
-    return _ASIDE.format(said) if said else ""
+    return _ASIDE + said if said else ""
+
+
+def without_aside(text: str) -> str:
+    """What a user message says but for what was said aside; "" if it says nothing else."""
+    return text.partition(_ASIDE)[0].rstrip("\n") if _ASIDE in text else text

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hotloop.context.zones import without_aside
 from hotloop.lab.example import CannotExemplify, example
 from hotloop.lab.script import Call, Reply, Request, call, say
 from hotloop.tools.cutting.rest import READ_RESULT
@@ -24,7 +25,7 @@ def auto(request: Request) -> Reply:
     restates the results, JSON that satisfies the requested response format, or a greeting. Raises CannotExemplify for a
     schema that takes more than plain values.
     """
-    messages = request["messages"]
+    messages = _without_asides(request["messages"])
     said = _last_words(messages)
     tools = _callable_tools(request)
     if tools and messages[-1].get("role") not in ("tool", "function"):
@@ -32,6 +33,16 @@ def auto(request: Request) -> Reply:
     if schema := ((request.get("response_format") or {}).get("json_schema") or {}).get("schema"):
         return say(msgspec.json.encode(example(schema, said)).decode())
     return say(_restated(messages) or f"Hello from the simulated model. You said: {said[:_MOST_CHARACTERS]}")
+
+
+def _without_asides(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages without what an agent of ours says in one request only, which is no question."""
+    plain = ((each, each.get("content")) for each in messages)
+    told = [
+        each | {"content": without_aside(text)} if each.get("role") == "user" and isinstance(text, str) else each
+        for each, text in plain
+    ]
+    return [each for each in told if each.get("role") != "user" or each.get("content") != ""] or messages
 
 
 def _callable_tools(request: Request) -> list[dict[str, Any]]:

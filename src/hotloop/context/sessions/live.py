@@ -56,6 +56,11 @@ class LiveSession:
             self._own, self._stale = instructions, True
 
     @property
+    def owner(self) -> str:
+        """Whose it is, "" as long as that is not known."""
+        return self.user or self.state.user
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is being done for it."""
         return self._run is None and (self._compactor is None or not self._compactor.busy)

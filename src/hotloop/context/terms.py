@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
-_PIECE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
-_FIRST_OF_PAIRS = "\u3040"
+_CHARACTERS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")  # Japanese syllables among them
+_PIECE = re.compile(rf"{_CHARACTERS.pattern}|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ments", "ment", "ies", "ers", "ed", "er", "es", "al", "s", "y", "e")
 _FILLERS = (
     "a about after again all also am an and any are as at be been but by can check could current currently did "
@@ -29,10 +29,15 @@ _STOP = frozenset([*_FILLERS.split(), *_FILLER_PAIRS.split()])
 def terms(text: str) -> Iterator[str]:
     """The terms of a text, in its order, each as often as it is said."""
     for piece in _PIECE.findall(text.lower()):
-        if _FIRST_OF_PAIRS <= piece[0] <= "\u9fff":
+        if _CHARACTERS.match(piece):
             yield from (pair for pair in map("".join, pairwise(piece)) if pair not in _STOP)
         elif piece not in _STOP:
             yield _stem(piece)
+
+
+def characters(text: str) -> Iterator[str]:
+    """The Chinese characters of a text, each by itself."""
+    return chain.from_iterable(_CHARACTERS.findall(text))
 
 
 def _stem(word: str) -> str:

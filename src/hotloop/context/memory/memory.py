@@ -1,0 +1,199 @@
+"""Memory: what is known of users outside of their conversations, and found again when a request needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Literal
+
+import msgspec
+
+from hotloop.context.memory.book import MOST, Book
+from hotloop.context.memory.fact import Fact, check_whose, fact_terms, new_fact
+from hotloop.context.memory.front import Front
+from hotloop.context.memory.place import File, InProcess, Place
+from hotloop.context.memory.ranking import best
+from hotloop.context.memory.stored import StoredFacts, changes, delete, facts_of, forget
+from hotloop.context.memory.writer import Writer
+from hotloop.embedding import Embed, read_embed
+from hotloop.fields import Count, Seconds, check_fields
+
+__all__ = ["Fact", "Memory"]
+
+_LONG = 4000  # characters of a request that are looked at, at its beginning and its end
+
+
+class _Settings(msgspec.Struct):
+    limit: Count
+    timeout: Seconds
+
+
+class Memory:
+    """Facts about users, kept in the SQLite file at `path`: None is memory.db in the user's state folder, ":memory:"
+    keeps them in this process only.
+
+    `limit` is how many facts a request gets, `timeout` how many seconds a run waits for them. Facts are found by their
+    words; with `embed` also by what they mean: "local" is an embedding in the process, else it is a function from texts
+    to vectors. May be shared by agents and threads, and its file by processes. Of the requests, `hits` needed nothing
+    but what is in memory, `misses` the file; `dropped` users had to make room there for others.
+
+    Raises ConfigError for what cannot be, and so does every method, also when the file cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        limit: int = 8,
+        timeout: float = 0.05,
+        embed: Embed | Literal["local"] | None = None,
+    ) -> None:
+        check_fields(_Settings, {"limit": limit, "timeout": timeout}, "Memory")
+        self.limit, self.timeout = limit, timeout
+        self._place: Place = InProcess() if path == ":memory:" else File(path)
+        self._front = Front()
+        self._writer = Writer(self._place, self._wrote)
+        function = read_embed(embed, "Memory")
+        self._learner = None
+        if function is not None:
+            from hotloop.context.memory.learner import Learner
+            from hotloop.context.memory.meaning import Meaning
+
+            self._learner = Learner(self._place, Meaning(function), self._learned)
+
+    @property
+    def hits(self) -> int:
+        """Requests that needed nothing but what is in memory."""
+        return self._front.hits
+
+    @property
+    def misses(self) -> int:
+        """Requests that needed the file."""
+        return self._front.misses
+
+    @property
+    def dropped(self) -> int:
+        """Users that are no longer in memory, since others needed the room."""
+        return self._front.dropped
+
+    async def recall(self, request: str, *, user: str, session: str = "") -> list[Fact]:
+        """The facts of this user that fit a request best, the best first; where fewer fit, the newest ones too.
+
+        Facts that were told for a session are found in that session only.
+        """
+        check_whose(user, session)
+        request = request if len(request) <= _LONG else f"{request[: _LONG // 2]} {request[-_LONG // 2 :]}"
+        asked = fact_terms(request)
+        book = self._front.get(user, self._place.stamp())
+        if book is None:
+            book = await self._place.read(partial(self._open, user))
+        if book is not None:
+            facts = book.seen_in(session)
+            direction = await self._direction(request) if len(facts) > self.limit else None
+            return best(facts, asked, direction, self.limit)
+        if self._writer.waiting(user):
+            await self._writer.flush()
+        direction = await self._direction(request)
+        return await self._place.read(
+            lambda db: best(StoredFacts(db, user, session, self._maker), asked, direction, self.limit)
+        )
+
+    def remember(self, text: str, *, user: str, session: str = "") -> Fact:
+        """Keep a fact about a user, for all of their sessions or for this one; it can be recalled at once.
+
+        It is written to the file behind the caller. What is told again, in the same words, is one fact. Also raises
+        ConfigError when too many facts wait to be written.
+        """
+        fact = new_fact(text, user, session)
+        self._writer.add(fact)
+        self._front.told(fact)
+        return fact
+
+    async def forget(self, fact_id: str, *, user: str) -> bool:
+        """Delete a fact of a user; False if there is none with this id."""
+        check_whose(user)
+        await self._writer.flush()
+        found = await self._place.erase(partial(forget, user=user, fact_id=fact_id))
+        self._front.drop(user)
+        return found
+
+    async def delete(self, user: str) -> int:
+        """Delete all that is kept of a user, so that nothing of it is left in the file; how many facts that were.
+
+        The whole file is written anew for that, which takes about 15 ms for each MB of it.
+        """
+        check_whose(user)
+        await self._writer.flush()
+        count = await self._place.erase(partial(_delete, user=user))
+        self._front.drop(user)
+        return count
+
+    async def export(self, user: str) -> list[Fact]:
+        """All that is kept of a user, the oldest first; `msgspec.json.encode` writes it as JSON."""
+        check_whose(user)
+        await self._writer.flush()
+        return await self._place.read(lambda db: [fact for fact, _ in facts_of(db, user)])
+
+    async def flush(self) -> None:
+        """Return when all that was told before is in the file."""
+        await self._writer.flush()
+        if self._learner is not None:
+            await self._learner.flush()
+
+    async def aclose(self) -> None:
+        """Write what waits to be written, and close the file; it is opened again when it is used again."""
+        try:
+            await self._writer.flush()
+        finally:
+            self._writer.close()
+            if self._learner is not None:
+                await self._learner.aclose()
+            await asyncio.to_thread(self._place.close)
+
+    @property
+    def _maker(self) -> str:
+        return "" if self._learner is None else self._learner.meaning.maker
+
+    async def _direction(self, request: str) -> Any:
+        """The direction of a request's meaning, None where there is no embedding, or none in half of the time."""
+        return None if self._learner is None else await self._learner.meaning.of_request(request, self.timeout / 2)
+
+    def _open(self, user: str, db: Connection) -> Book | None:
+        """All facts of a user; None if they are too many to be kept in memory."""
+        stamp = self._place.stamp()
+        changed = changes(db, self._front.seen)
+        self._front.refresh(stamp, changed)
+        if (book := self._front.known(user)) is not None:
+            return book
+        if self._learner is not None:
+            self._learner.look_at(user)
+        facts = facts_of(db, user, self._maker, MOST + 1)
+        if len(facts) > MOST:
+            return None
+        book = Book(facts)
+        self._front.put(user, book, changed.latest)
+        for fact in self._writer.waiting(user):  # after the book is where all that is told from now on is added to it
+            book.add(fact)
+        if len(book) > MOST:
+            self._front.drop(user)
+        return book
+
+    def _wrote(self, facts: Sequence[Fact], change: int) -> None:
+        self._front.wrote(change)
+        if self._learner is not None:
+            for user in {fact.user for fact in facts}:
+                self._learner.look_at(user)
+
+    def _learned(self, user: str, vectors: Mapping[str, bytes], change: int) -> None:
+        self._front.learned(user, vectors)
+        self._front.wrote(change)
+
+
+def _delete(db: Connection, user: str) -> int:
+    count = delete(db, user)
+    db.commit()
+    db.execute("VACUUM")  # which no transaction can be; without it, pages keep copies of what was moved between them
+    return count

@@ -91,7 +91,7 @@ class CallRunner:
         """Shape results that an earlier process had recorded as the tools gave them."""
         for job in jobs:
             if job.result is not None:
-                job.result = await self._executor.shaper.shape(job, job.result, self._run)
+                job.result = await self._shaped(job, job.result)
 
     async def all_taken(self, jobs: Sequence[Job]) -> None:
         """Return when all of these have ended, or one has broken.
@@ -108,8 +108,8 @@ class CallRunner:
         since = ledger.clock()
         if journal is not None:
             await journal.record(job.call_id, result)
-        self.last_end = ledger.clock()
-        ledger.add("approval", since, self.last_end, job.lane, job.name, "recorded")
+        job.since = self.last_end = ledger.clock()
+        ledger.add("approval", since, job.since, job.lane, job.name, "recorded")
 
     async def _wait(self, job: Job) -> bool:
         """Wait for the jobs that come first; False if one of them waits for a person."""
@@ -316,10 +316,18 @@ class CallRunner:
         try:
             if self._run.journal is not None and not job.early:
                 await self._record(job, full.unshaped())
-            result = await self._executor.shaper.shape(job, full, self._run)
-            self.last_end = max(self.last_end, self._run.ledger.clock())
+            result = await self._shaped(job, full)
         finally:
             self._tell(job, result, took)
+
+    async def _shaped(self, job: Job, full: ToolResult) -> ToolResult:
+        how = "stopped"
+        try:
+            result, how = await self._executor.shaper.shape(job, full, self._run)
+            return result
+        finally:
+            self.last_end = self._run.ledger.clock()
+            self._run.ledger.add("context", job.since, self.last_end, job.lane, job.name, how)
 
     def _end(self, job: Job, result: ToolResult, kind: Kind, outcome: str) -> None:
         """The one end of every job whose result the model reads as it is."""
@@ -330,6 +338,7 @@ class CallRunner:
         start, now = job.started or job.since, self._run.ledger.clock()
         job.outcome = "error" if result.failed and outcome in ("ok", "joined", "fallback") else outcome
         self._add(kind, start, now, job)
+        job.since = now
         if self._executor.audit is not None:
             self._audit_outcome(job, now - start)
         return now - start

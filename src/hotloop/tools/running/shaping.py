@@ -41,57 +41,61 @@ class Shaper(NamedTuple):
     readable: bool
     summarise: Summarise | None = None
 
-    async def shape(self, job: Job, full: ToolResult, run: RunContext) -> ToolResult:
-        """As much of a call's result as the model is to read; if that is not all, all is kept in the conversation."""
+    async def shape(self, job: Job, full: ToolResult, run: RunContext) -> tuple[ToolResult, str]:
+        """As much of a call's result as the model is to read, and how it came to that, "" for all of it.
+
+        If it is not all, all is kept in the conversation.
+        """
         prepared = job.prepared
         if prepared is None or full.whole is not None or len(full.content) <= prepared.short:
-            return full
+            return full, ""
         show = partial(self._shown, job.call_id, prepared, full)
-        shown = await asyncio.to_thread(show) if len(full.content) > _LONG else show()
-        if shown is full.content:
-            return full
+        shown, how = await asyncio.to_thread(show) if len(full.content) > _LONG else show()
+        if not how:
+            return full, ""
         if self.summarise is not None and prepared.tool.summarize and value_of(shown) is shown:
-            shown = await self._summary(self.summarise, job, full.content, run) or shown
+            summary, how = await _summary(self.summarise, job, prepared, full.content, run)
+            shown = summary or shown
         if self.readable:
             run.conversation.keep(job.call_id, full.content)
-        return msgspec.structs.replace(full, content=shown, whole=full.content)
+        return msgspec.structs.replace(full, content=shown, whole=full.content), how
 
-    def _shown(self, call_id: str, prepared: PreparedTool, full: ToolResult) -> str:
-        """The parts that are kept, or all of it, cut if that is too long; the content itself if nothing is missing."""
+    def _shown(self, call_id: str, prepared: PreparedTool, full: ToolResult) -> tuple[str, str]:
+        """The parts that are kept, or all of it, cut if that is too long; and how it came to that."""
         keep, most, rest = prepared.tool.keep, prepared.max_result, _REST if self.readable else _NARROWER
         parts = None if keep is None or full.failed else keep.of(full.content)
         if keep is not None and parts is not None:
             return _parts(keep, parts, full.content, call_id, most)
         if text_tokens(full.content) <= most:
-            return full.content
-        return cut(full.content, most, rest.format(call_id))
-
-    async def _summary(self, summarise: Summarise, job: Job, text: str, run: RunContext) -> str:
-        """A summary that fits the tool's bound; "" if there is none, and why is in the ledger."""
-        prepared, ledger = job.prepared, run.ledger
-        assert prepared is not None  # or there is no bound
-        since, mark = ledger.clock(), _SUMMARY.format(text_tokens(text), job.call_id)
-        asked = _TO_SUMMARISE.format(short(run.prompt, _ASKED), job.name, short(job.text, _ASKED), text)
-        most = prepared.max_result - text_tokens(mark) - 1
-        summary, note = await _asked(summarise, asked, most, _seconds(prepared, run, since))
-        ledger.add("context", since, ledger.clock(), job.lane, job.name, note)
-        return summary and summary + mark
+            return full.content, ""
+        return cut(full.content, most, rest.format(call_id)), "cut"
 
 
-def _parts(keep: Keep, parts: str, whole: str, call_id: str, most: int) -> str:
-    """The kept parts, with a mark that says how to have the rest."""
+def _parts(keep: Keep, parts: str, whole: str, call_id: str, most: int) -> tuple[str, str]:
+    """The kept parts, with a mark that says how to have the rest, and how they came about."""
     mark = _MORE.format(call_id)
     if text_tokens(shown := keep.marked(parts, mark)) <= most:
-        return shown
+        return shown, "parts"
     parts = keep.in_order(whole)
     if text_tokens(shown := keep.marked(parts, mark)) <= most:
-        return shown
-    return cut(parts, max(most - text_tokens(mark) - _MEMBER, 1), _REST.format(call_id))
+        return shown, "parts"
+    return cut(parts, max(most - text_tokens(mark) - _MEMBER, 1), _REST.format(call_id)), "parts, cut"
 
 
-def _seconds(prepared: PreparedTool, run: RunContext, now: int) -> float | None:
+async def _summary(
+    summarise: Summarise, job: Job, prepared: PreparedTool, text: str, run: RunContext
+) -> tuple[str, str]:
+    """A summary that fits the tool's bound, "" if there is none; and a note of that."""
+    mark = _SUMMARY.format(text_tokens(text), job.call_id)
+    asked = _TO_SUMMARISE.format(short(run.prompt, _ASKED), job.name, short(job.text, _ASKED), text)
+    most = prepared.max_result - text_tokens(mark) - 1
+    summary, note = await _asked(summarise, asked, most, _seconds(prepared, run))
+    return summary and summary + mark, note
+
+
+def _seconds(prepared: PreparedTool, run: RunContext) -> float | None:
     """How long a summary may take: as long as the tool, or less when the run's deadline comes first."""
-    left = run.deadline.for_tools_ns(now)
+    left = run.deadline.for_tools_ns(run.ledger.clock())
     times = [prepared.timeout, None if left is None else left / NS_PER_S]
     return min((seconds for seconds in times if seconds is not None), default=None)
 

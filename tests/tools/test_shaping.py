@@ -15,7 +15,7 @@ from hotloop.errors import ApprovalRequired, ConfigError, ToolError
 from hotloop.events import ToolFinished
 from hotloop.models.reply import Call
 from hotloop.models.sizes import text_tokens
-from hotloop.testing import ScriptedModel, call, run_virtual
+from hotloop.testing import ScriptedModel, call, raw, run_virtual
 from hotloop.tools.audit.log import AuditLog
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.caller import Caller
@@ -24,7 +24,7 @@ from hotloop.tools.running.job import Job, RunContext
 from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Stage
 from hotloop.units import NS_PER_MS, clock
-from timed_tools import now_ms, ran, results_of
+from timed_tools import end, head, now_ms, ran, results_of
 
 KEEP = ("status", "items[].sku")
 ORDER = {"status": "shipped", "total": 3, "items": [{"sku": "A1", "name": "Lamp"}, {"sku": "B2", "name": "Chair"}]}
@@ -130,6 +130,14 @@ def test_a_long_result_is_shaped_as_any_other():
     items = [{"sku": "A1", "name": "x" * 100}] * 4000
     result, _ = shaped(order_tool(), ToolResult(json.dumps({"items": items})))
     assert json.loads(result.content) == {"items": [{"sku": "A1"}] * 4000, "…": "more with read_result id0"}
+
+
+def test_nothing_is_kept_of_a_reply_that_came_to_nothing():
+    pauses = [b": thinking\n\n"] * 9
+    lost = raw(head(0, "order", "{}"), head(1, "order", '{"number":"2"}'), *pauses, end("length"))
+    done = ran([lost, call("order"), call("read_result", result="call00001"), "ok"], order_tool(), tpot=0.01)
+    assert done.result.trace.turns[0].discarded == 1
+    assert "There is no result call00001 any more; there are: call0000" in done.errors[0]
 
 
 # Who gets the whole

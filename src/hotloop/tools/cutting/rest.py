@@ -22,11 +22,11 @@ DEFINITION = msgspec.json.encode(
         "type": "function",
         "function": {
             "name": READ_RESULT,
-            "description": "More of a result of which you have seen only a part.",
+            "description": "More of a result of which you were shown only a part.",
             "parameters": {
                 "type": "object",
                 "properties": {
-                    "result": {"type": "string", "description": "Its id, as it says there"},
+                    "result": {"type": "string", "description": "Its id, such as call00001"},
                     "path": {"type": "string", "description": "A part of it, such as items or items[0].text"},
                     "start": {"type": "integer", "minimum": 0, "description": "The first item or character"},
                 },

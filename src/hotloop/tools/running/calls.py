@@ -87,12 +87,15 @@ class ReplyCalls(msgspec.Struct, eq=False):
 
     async def discard(self) -> None:
         """The reply is not to be trusted: stop what began early, and forget it."""
-        begun = [job.task for job in self._heard_jobs() if job.task is not None]
+        heard = self._heard_jobs()
+        begun = [job.task for job in heard if job.task is not None]
         self.discarded += len(begun)
         self.heard_groups, self.groups, self.ids, self.jobs = [], [], [], []
         self.sealed = self.heard_at = 0
         self.runner = CallRunner(self.executor, self.context)
         await stop(begun)
+        for job in heard:
+            self.context.conversation.kept.pop(job.call_id, None)
 
     def complete(
         self, calls: Sequence[Call], ids: Sequence[str] = (), known: Mapping[str, ToolResult] | None = None

@@ -97,7 +97,7 @@ def _restored(row: Row) -> tuple[bytes, str]:
     whole = mended(messages)
     if not whole:
         return whole, "unreadable and left out"
-    return whole, "not as it was kept, but whole" if whole == messages else "broken and mended"
+    return whole, "not as kept, but whole" if whole == messages else "broken and mended"
 
 
 def _named(spans: Sequence[_Span]) -> str:

@@ -33,8 +33,8 @@ _log = logging.getLogger("hotloop.sessions")
 _SCHEMA = (
     """CREATE TABLE sessions (
         session INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, id TEXT NOT NULL, user TEXT NOT NULL,
-        version INTEGER NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL,
-        state BLOB NOT NULL, UNIQUE (agent, id))""",
+        version INTEGER NOT NULL CHECK (typeof(version) = 'integer'), bytes INTEGER NOT NULL, created REAL NOT NULL,
+        updated REAL NOT NULL, state BLOB NOT NULL, UNIQUE (agent, id))""",
     "CREATE INDEX sessions_of_users ON sessions (user)",
     """CREATE TABLE turns (
         session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,

@@ -27,7 +27,9 @@ def npm_servers() -> Path:
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".npm-", dir=folder.parent) as scratch:
-            _install(Path(scratch) / "new").rename(folder)
+            new = _install(Path(scratch) / "new")
+            if not folder.exists():  # another process may have been faster
+                new.rename(folder)
     return folder / "node_modules" / "@modelcontextprotocol"
 
 

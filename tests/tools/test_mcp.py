@@ -491,7 +491,7 @@ async def test_a_call_is_cancelled_at_once_even_if_the_server_reads_no_more():
         await asyncio.sleep(0.05)
         begun = time.perf_counter()
         await stop(calls)
-        assert time.perf_counter() - begun < 1
+        assert time.perf_counter() - begun < 3  # seconds; a polite end may take five
 
         async def another() -> bool:
             try:
@@ -648,18 +648,28 @@ async def test_a_server_that_nobody_holds_ends():
 
 
 PROGRAM = """
-import asyncio, gc, json, sys
+import asyncio, gc, json, os, sys
 import uvloop
 from hotloop.tools.mcp import MCPServer
 
 COMMAND = json.loads(sys.argv[1])
+
+def has_child():
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 async def open_(server):
     print(await (await server.tools())[0]())
 
 async def connecting(server):
     asyncio.create_task(server.connect())
-    await asyncio.sleep(0.05)
+    while not has_child():
+        await asyncio.sleep(0.001)
+    for _ in range(10):  # the event loop of Python 3.11 never ends if it has to in the three turns after a start
+        await asyncio.sleep(0)
 
 async def in_a_call(server):
     pid, silent = await server.tools()

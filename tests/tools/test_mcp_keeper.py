@@ -85,10 +85,10 @@ def numbers(folder: Path, count: int) -> list[int]:
     return found
 
 
-def ends_with(hotloop: subprocess.Popen[str], by: signal.Signals, pids: list[int], seconds: float = 1) -> bool:
+def ends_with(hotloop: subprocess.Popen[str], by: signal.Signals, pids: list[int]) -> bool:
     """Whether they have ended soon after hotloop got this signal."""
     assert all(map(runs, pids))
-    until = time.monotonic() + seconds
+    until = time.monotonic() + 5
     hotloop.send_signal(by)
     while any(map(runs, pids)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -130,7 +130,7 @@ def test_a_connected_server_with_a_thread_ends_with_hotloop(by, begun):
 def test_a_process_that_was_forked_from_hotloop_does_not_keep_a_server(begun):
     with connected(PROGRAM.replace("forks = False", "forks = True"), begun) as (hotloop, server):
         (fork,) = {*numbers(begun, 2)} - {server}
-        assert ends_with(hotloop, signal.SIGKILL, [server], seconds=2)
+        assert ends_with(hotloop, signal.SIGKILL, [server])
         assert runs(fork)
         os.kill(fork, signal.SIGKILL)
 
@@ -160,7 +160,7 @@ async def test_a_server_that_does_not_answer_in_time_is_ended_soon(hangs, words)
     with pytest.raises(ToolUnavailable, match=words):
         await server.tools()
     await server.aclose()
-    assert time.perf_counter() - begin < 2.5
+    assert time.perf_counter() - begin < 4.5  # seconds; a polite end may take five
 
 
 async def test_a_script_without_its_interpreter_says_so(tmp_path):

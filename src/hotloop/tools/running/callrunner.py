@@ -12,16 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hotloop.budget import Deadline
-from hotloop.errors import AuditError, ToolError, ToolRefused
-from hotloop.events import ApprovalNeeded, ToolFinished, ToolStarted
+from hotloop.errors import AuditError, ToolError
+from hotloop.events import ToolFinished, ToolStarted
 from hotloop.limit import Limit
-from hotloop.tools.approvals.journal import BegunBefore
 from hotloop.tools.cutting.rest import READ_RESULT, read_rest
-from hotloop.tools.defining.tool import Tool, arguments_key, canonical
+from hotloop.tools.defining.tool import Tool, arguments_key
 from hotloop.tools.plan.filling import fill_in
-from hotloop.tools.running import guard
 from hotloop.tools.running.cache import Flight, Kept, Key, ResultCache
 from hotloop.tools.running.execution import FOREVER, Execution, PreparedTool
+from hotloop.tools.running.gate import Gate
 from hotloop.tools.running.graph import resources
 from hotloop.tools.running.job import Job, RunContext
 from hotloop.tools.running.places import Places
@@ -30,7 +29,6 @@ from hotloop.trace.ledger import Kind
 from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
-    from hotloop.tools.approvals.store import Decision, PendingCall
     from hotloop.tools.running.executor import Executor
 
 _log = logging.getLogger("hotloop.tools")
@@ -39,11 +37,12 @@ _log = logging.getLogger("hotloop.tools")
 class CallRunner:
     """Takes the jobs of one reply to their ends. `last_end` is when the last of them ended (ns)."""
 
-    __slots__ = ("_executor", "_firsts", "_left", "_over", "_places", "_run", "ended", "last_end", "several")
+    __slots__ = ("_executor", "_firsts", "_gate", "_left", "_over", "_places", "_run", "ended", "last_end", "several")
 
     def __init__(self, executor: Executor, run: RunContext) -> None:
         self._executor = executor
         self._run = run
+        self._gate = Gate(executor, run)
         self._places = Places(executor.policy.max_parallel)
         self._firsts: dict[tuple[str, bytes, frozenset[str]], Job] = {}  # by call, and by what they come after
         self._left = 0  # jobs that `all_taken` waits for
@@ -64,8 +63,7 @@ class CallRunner:
             try:
                 if job.fault or prepared is None or arguments is None or job.must:
                     prepared, arguments = self._bound(job)
-                guarded = self._executor.guarded or self._run.journal is not None
-                if guarded and not await self._guard(job, prepared.tool, arguments):
+                if self._gate.guarded and not await self._gate.admit(job, prepared.tool, arguments):
                     return
             except ToolError as error:
                 self._end(job, failed(str(error)), "guard", job.outcome or "error")
@@ -74,8 +72,9 @@ class CallRunner:
                 await self._answer(job, prepared, arguments)
             else:
                 await self._work(job, prepared, arguments)
-            if self._run.journal is not None and job.result is not None and not job.early:
-                await self._record(job, job.result)
+            if self._run.journal is not None and job.result is not None:
+                await self._gate.record(job, job.result)
+                self.last_end = self._run.ledger.clock()
         except BaseException:
             self._left = 1  # nobody waits for the others any more
             raise
@@ -102,14 +101,6 @@ class CallRunner:
         if self._left:
             self._over = asyncio.get_running_loop().create_future()
             await self._over
-
-    async def _record(self, job: Job, result: ToolResult) -> None:
-        journal, ledger = self._run.journal, self._run.ledger
-        since = ledger.clock()
-        if journal is not None:
-            await journal.record(job.call_id, result)
-        job.since = self.last_end = ledger.clock()
-        ledger.add("approval", since, job.since, job.lane, job.name, "recorded")
 
     async def _wait(self, job: Job) -> bool:
         """Wait for the jobs that come first; False if one of them waits for a person."""
@@ -138,43 +129,6 @@ class CallRunner:
         """More of a result, which a call of `read_result` asks for."""
         run = self._run
         return await read_rest(run.conversation, run.fetch, job.text, self._executor.max_result)
-
-    async def _guard(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> bool:
-        """Whether the call may run now, and then that it begins; raises ToolRefused if it never may."""
-        journal, decision = self._run.journal, None
-        try:
-            guard.check(tool, arguments, self._run.caller.grants)
-            if guard.needs_approval(tool, arguments) or (journal is not None and journal.asked(job.call_id)):
-                call = self._as_pending(job)
-                decision = journal.decision(call) if journal is not None else None
-                if decision is None:
-                    return self._pause(job, call)
-                _check_approved(job, decision)
-            if journal is not None and (decision is not None or not tool.read_only):
-                await journal.begin(job.call_id, job.name)
-        except ToolRefused as error:
-            job.outcome = "unknown" if isinstance(error, BegunBefore) else "refused"
-            self._audit(job, job.outcome, str(error), decision)
-            raise
-        reason = decision.reason if decision is not None else ""
-        self._audit(job, "allowed" if decision is None else "approved", reason, decision)
-        now = self._run.ledger.clock()
-        self._run.ledger.add("guard" if decision is None else "approval", job.since, now, job.lane, job.name)
-        job.since = now
-        return True
-
-    def _as_pending(self, job: Job) -> PendingCall:
-        from hotloop.tools.approvals.store import PendingCall, digest_of
-
-        text = canonical(job.text)
-        return PendingCall(job.call_id, job.name, text, digest_of(self._run.caller.run, job.call_id, job.name, text))
-
-    def _pause(self, job: Job, call: PendingCall) -> bool:
-        """Nobody has decided yet."""
-        job.pending = call
-        self._audit(job, "pending")
-        self._run.emit([ApprovalNeeded(job.call_id, job.name, call.arguments, call.digest)])
-        return False
 
     async def _answer(self, job: Job, prepared: PreparedTool, arguments: dict[str, Any]) -> None:
         """Get the result of a call that is allowed: it is known already, or it is worked for."""
@@ -305,7 +259,7 @@ class CallRunner:
         self._add("tool", start, now, job)
         self._run.emit([ToolFinished(job.call_id, job.name, "", job.outcome, ms(now - start))])
         try:
-            self._audit_outcome(job, now - start)
+            self._gate.outcome(job, now - start)
         except AuditError as error:  # that it was stopped must not be lost
             _log.error("%s", error)
 
@@ -314,8 +268,8 @@ class CallRunner:
         took = self._account(job, full, kind, outcome)
         result = full
         try:
-            if self._run.journal is not None and not job.early:
-                await self._record(job, full.unshaped())
+            if self._run.journal is not None:
+                await self._gate.record(job, full)
             result = await self._shaped(job, full)
         finally:
             self._tell(job, result, took)
@@ -340,7 +294,7 @@ class CallRunner:
         self._add(kind, start, now, job)
         job.since = now
         if self._executor.audit is not None:
-            self._audit_outcome(job, now - start)
+            self._gate.outcome(job, now - start)
         return now - start
 
     def _tell(self, job: Job, result: ToolResult, took: int) -> None:
@@ -356,17 +310,6 @@ class CallRunner:
         if end > self.last_end:
             self.last_end = end
 
-    def _audit_outcome(self, job: Job, took: int) -> None:
-        if self._executor.audit is not None and job.arguments is not None:
-            self._executor.audit.outcome(self._run.caller, job.name, job.call_id, job.outcome, ms(took))
-
-    def _audit(self, job: Job, what: str, reason: str = "", decision: Decision | None = None) -> None:
-        audit = self._executor.audit
-        if audit is not None and job.prepared is not None:
-            secrets, arguments = job.prepared.tool.secrets, job.arguments or {}
-            by = decision.by if decision is not None else ""
-            audit.decision(self._run.caller, job.name, job.call_id, arguments, secrets, what, reason, by)
-
 
 def _result(job: Job) -> ToolResult:
     return job.result or failed(f"{job.name} has no result.")
@@ -374,9 +317,3 @@ def _result(job: Job) -> ToolResult:
 
 def _find(cache: ResultCache, key: Key) -> Kept | Flight | None:
     return cache.get(key) or cache.flight(key)
-
-
-def _check_approved(job: Job, decision: Decision) -> None:
-    if not decision.approved:
-        because = f": {decision.reason}" if decision.reason else ""
-        raise ToolRefused(f"A person refused this call of {job.name}{because}. Do not try it again.")

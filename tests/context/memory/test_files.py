@@ -135,3 +135,45 @@ async def test_a_closed_memory_has_no_thread_and_can_be_used_again(tmp_path):
     for each in ours:
         each.join(5)
     assert not any(each.is_alive() for each in ours)
+
+
+AT_EXIT = """
+import asyncio, atexit, sys
+from hotloop.context.memory.memory import Memory
+remembered = Memory(sys.argv[1], embed=lambda texts: [[1.0] for _ in texts])
+for number in range(300):
+    remembered.remember(f"fact {number}", user="ann")
+asyncio.run(remembered.flush())
+atexit.register(lambda: remembered.remember("goodbye", user="ann"))
+"""
+
+
+async def test_what_is_told_while_the_process_ends_is_kept(tmp_path):
+    told = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", AT_EXIT, tmp_path / "memory.db", stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await asyncio.wait_for(told.communicate(), 60)
+    assert (told.returncode, said) == (0, b"")
+    remembered = Memory(tmp_path / "memory.db")
+    assert [fact.text for fact in await remembered.export("ann")][-1] == "goodbye"
+    await remembered.aclose()
+
+
+FORKS = """
+import asyncio, os, sys
+from hotloop.context.memory.memory import Memory
+remembered = Memory(sys.argv[1])
+remembered.remember("tea", user="ann")
+asyncio.run(remembered.flush())
+if child := os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+remembered.remember("milk", user="ann")
+"""
+
+
+async def test_a_forked_process_has_a_thread_of_its_own(tmp_path):
+    told = await asyncio.create_subprocess_exec(sys.executable, "-W", "ignore", "-c", FORKS, tmp_path / "memory.db")
+    assert await asyncio.wait_for(told.wait(), 60) == 0
+    remembered = Memory(tmp_path / "memory.db")
+    assert [fact.text for fact in await remembered.export("ann")] == ["tea", "milk"]
+    await remembered.aclose()

@@ -133,6 +133,15 @@ async def test_vectors_of_another_form_leave_the_words(odd, caplog):
     assert "could not be embedded" in caplog.text
 
 
+async def test_what_is_warm_has_its_embedding(path):
+    embedded = []
+    remembered = Memory(path, embed=lambda texts: embedded.extend(texts) or by_sense(texts))
+    await remembered.warm()
+    assert len(embedded) == 1
+    assert path.exists()
+    await remembered.aclose()
+
+
 async def test_few_facts_need_no_embedding():
     def never(texts):
         assert texts != ["pet"], "the request was embedded"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from people import ANN, ASKED_OF_ANN, ASKED_OF_LI, LI
 
-from hotloop.context.memory import book, front, memory, writer
+from hotloop.context.memory import book, front, memory, stored, writer
 from hotloop.context.memory.memory import Fact, Memory
 from hotloop.database import Database
 from hotloop.errors import ConfigError
@@ -239,6 +239,21 @@ async def test_another_process_is_heard_at_once(path):
     await here.delete("ann")
     assert await there.recall("bread", user="ann") == []
     assert texts(await there.recall("milk", user="bob")) == ["beer"]
+    await here.aclose()
+    await there.aclose()
+
+
+async def test_another_process_that_changes_very_much_is_heard_too(path, monkeypatch):
+    monkeypatch.setattr(stored, "_MANY", 3)
+    here, there = Memory(path), Memory(path)
+    for user in "abcdef":
+        tell(here, ["tea"], user)
+    await here.flush()
+    assert texts(await there.recall("tea", user="a")) == ["tea"]
+    for user in "abcdef":
+        tell(here, ["milk"], user)
+    await here.flush()
+    assert texts(await there.recall("milk", user="a")) == ["milk", "tea"]
     await here.aclose()
     await there.aclose()
 

@@ -11,9 +11,11 @@ import msgspec
 from hotloop.context.terms import characters, terms
 from hotloop.fields import Text, check_fields, require
 
-_LONGEST = 1000  # characters
+LONGEST = 1000
+"""Characters of a fact."""
+
 _ENDING = " .!?,;:…。！？，；："
-_TOO_LONG = f"The fact has {{:,}} characters, more than {_LONGEST:,}; tell it in a sentence or two."
+_TOO_LONG = f"The fact has {{:,}} characters, more than {LONGEST:,}; tell it in a sentence or two."
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False):
@@ -52,13 +54,13 @@ def new_fact(text: str, user: str, session: str) -> Fact:
     check_fields(_Told, {"text": text}, "Memory")
     text = " ".join(text.split())
     require(bool(text), "Memory(text=...): expected some text.")
-    require(len(text) <= _LONGEST, _TOO_LONG.format(len(text)))
+    require(len(text) <= LONGEST, _TOO_LONG.format(len(text)))
     return Fact(fact_id(text, user, session), text, user, session, time.time())
 
 
 def fact_id(text: str, user: str, session: str) -> str:
     """What the fact of this user in these words is known by."""
-    words = unicodedata.normalize("NFKC", text).casefold().rstrip(_ENDING) or text
+    words = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(_ENDING) or text
     return hashlib.blake2b(msgspec.json.encode((user, session, words)), digest_size=8).hexdigest()
 
 

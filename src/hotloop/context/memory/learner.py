@@ -39,9 +39,11 @@ class Learner:
     def look_at(self, user: str) -> None:
         """Some facts of this user may have no vector."""
         with self._lock:
-            if user not in self._due:
-                self._due.add(user)
-                self._worker.give(partial(self._learn, user))
+            if user in self._due:
+                return
+            self._due.add(user)
+        with suppress(RuntimeError):  # the process is about to end: there will be another time
+            self._worker.give(partial(self._learn, user))
 
     async def flush(self) -> None:
         """Return when a few facts at least of each user are embedded that was given before."""

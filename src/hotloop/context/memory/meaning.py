@@ -31,8 +31,8 @@ class Meaning:
         self._length = found.shape[1]
         return found
 
-    async def of_request(self, request: str, seconds: float) -> NDArray[Any] | None:
-        """The direction of a request; None if it cannot be had in time, so that its words alone count."""
+    async def of_request(self, request: str, seconds: float | None) -> NDArray[Any] | None:
+        """The direction of a request; None if it cannot be had in this time, so that its words alone count."""
         limit = Limit(seconds, asyncio.get_running_loop())
         try:
             with limit:

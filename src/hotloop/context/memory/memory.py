@@ -79,6 +79,12 @@ class Memory:
         """Users that are no longer in memory, since others needed the room."""
         return self._front.dropped
 
+    async def warm(self) -> None:
+        """Open the file, and load the embedding, before the first request needs them."""
+        await self._place.read(bool)
+        if self._learner is not None:
+            await self._learner.meaning.of_request("hello", None)
+
     async def recall(self, request: str, *, user: str, session: str = "") -> list[Fact]:
         """The facts of this user that fit a request best, the best first; where fewer fit, the newest ones too.
 

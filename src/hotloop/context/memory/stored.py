@@ -50,12 +50,13 @@ _UNKNOWN = """
     LEFT JOIN vectors ON vectors.scope = facts.scope AND fact = facts.number
     WHERE user = ? AND maker IS NOT ? LIMIT ?"""
 _VECTOR = "INSERT OR REPLACE INTO vectors SELECT scope, number, ?, ? FROM facts WHERE number = ?"
+_MANY = 1000
 
 
 class Changes(NamedTuple):
     """What has changed since the change of a number: the number of the `latest`, and the users whose facts it were.
 
-    None stands for all users: somebody was deleted, or it is another file.
+    None stands for all users: there are many, somebody was deleted, or it is another file.
     """
 
     latest: int
@@ -76,10 +77,10 @@ def add(db: Connection, facts: Iterable[Fact]) -> int:
 def changes(db: Connection, since: int) -> Changes:
     """What has changed since the change of this number."""
     latest, erased = db.execute("SELECT latest, erased FROM clock").fetchone()
-    if latest < since or erased > since:
+    found = db.execute("SELECT user FROM scopes WHERE changed > ? LIMIT ?", (since, _MANY)).fetchall()
+    if latest < since or erased > since or len(found) == _MANY:
         return Changes(latest, None)
-    users = db.execute("SELECT DISTINCT user FROM scopes WHERE changed > ?", (since,)).fetchall()
-    return Changes(latest, [user for (user,) in users])
+    return Changes(latest, list({user for (user,) in found}))
 
 
 def facts_of(db: Connection, user: str, maker: str = "", most: int = -1) -> list[tuple[Fact, bytes | None]]:

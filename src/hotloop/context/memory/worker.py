@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Worker:
-    """Does one job after the other in a thread of its own, and ends what it was given before the process ends.
+    """Does one job after the other in a thread of its own; the process does not end before the last one is done.
 
-    The thread is there from the first job on, in a forked child one of its own.
+    The thread is there from the first job on, in a forked child another one.
     """
 
     def __init__(self, name: str) -> None:
@@ -20,7 +20,7 @@ class Worker:
         self._process = 0
 
     def give(self, job: Callable[[], object]) -> None:
-        """Have a job done, which is to raise nothing."""
+        """Have a job done, which is to raise nothing. Raises RuntimeError when the process is about to end."""
         self._own().submit(job)
 
     async def done(self, job: Callable[[], object]) -> None:

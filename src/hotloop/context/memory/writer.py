@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +30,7 @@ class Writer:
         self._place = place
         self._wrote = wrote
         self._queue: dict[str, Fact] = {}
-        self._due = False
+        self._due = 0  # the process in which a thread is going to write
         self._lock = threading.Lock()
         self._worker = Worker("hotloop memory")
 
@@ -38,9 +39,9 @@ class Writer:
         with self._lock:
             require(len(self._queue) < _MOST or fact.id in self._queue, _FULL)
             self._queue[fact.id] = fact
-            if not self._due:
-                self._due = True
-                self._worker.give(self._write_behind)
+            due, self._due = self._due, os.getpid()
+        if due != self._due:
+            self._begin()
 
     def waiting(self, user: str) -> list[Fact]:
         """The facts of a user that are not written yet."""
@@ -55,6 +56,12 @@ class Writer:
         """End the thread, when it has written what is in the queue."""
         self._worker.close()
 
+    def _begin(self) -> None:
+        try:
+            self._worker.give(self._write_behind)
+        except RuntimeError:  # the process is about to end, and there will be no other time
+            self._write_behind()
+
     def _write_behind(self) -> None:
         try:
             self._write()
@@ -64,7 +71,7 @@ class Writer:
 
     def _write(self) -> None:
         with self._lock:
-            self._due = False
+            self._due = 0
             batch = list(self._queue.values())
         if not batch:
             return

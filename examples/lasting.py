@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from hotloop import ToolError, tool
-from hotloop.context.memory.memory import Memory
-from hotloop.tools.running.progress import caller
+from hotloop import Memory, ToolError, caller, tool
 
 facts = Memory()  # the same file as that of the agent
 

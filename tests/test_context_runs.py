@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hotloop import Agent, Context, Model, Task, Window, tool
+from hotloop import Agent, Budget, Context, Memory, Model, Task, Window, memory_tools, tool
 from hotloop.errors import ConfigError, ContextOverflow, InvalidRequest
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 
@@ -433,3 +433,93 @@ def test_what_a_tool_keeps_goes_on_and_the_rest_can_be_read_in_a_later_process(t
     assert kept["status"] == "sent"
     assert kept["items"] == [{"sku": "A1"}, {"sku": "B2"}]
     assert note == "y" * 80
+
+
+# Memory
+
+
+class Slow(Memory):
+    """A memory that takes its time."""
+
+    async def recall(self, request, *, user, session=""):
+        await asyncio.sleep(0.2)
+        return await super().recall(request, user=user, session=session)
+
+
+async def told(memory, **options):
+    memory.remember("Ann wears shoes of size 39.", user="ann")
+    memory.remember("Bob hates shoes.", user="bob")
+    agent, model = agent_of(memory=memory, ttft=0.1, **options)
+    result = await agent.session("a", user="ann").run("Which shoes fit?")
+    await agent.run("Which shoes fit?", user="bob")
+    await agent.run("Which shoes fit?")
+    await agent.aclose()
+    await memory.aclose()
+    return result.trace, [said(request)[-1] for request in model.requests]
+
+
+def test_what_is_known_of_the_user_is_said_aside():
+    trace, (ann, bob, nobody) = run_virtual(told(Memory(":memory:")))
+    assert ann.startswith("Which shoes fit?\n\n")
+    assert ann.endswith("- Ann wears shoes of size 39.")
+    assert bob.endswith("- Bob hates shoes.")
+    assert "Ann" not in bob
+    assert nobody == "Which shoes fit?"
+    assert trace.facts["memory"] == "1 fact"
+    assert "memory: 1 fact" in str(trace)
+
+
+@pytest.mark.parametrize("options", [{}, {"budget": Budget(memory=0.02)}])
+def test_late_memory_is_left_out_and_said_so(options):
+    trace, (ann, _, _) = run_virtual(told(Slow(":memory:", timeout=0.05), **options))
+    assert ann == "Which shoes fit?"
+    assert trace.facts["memory"] == "late, left out"
+    stages = [stage.end - stage.start for stage in trace.stages if stage.kind == "memory"]
+    assert stages == [20_000_000 if options else 50_000_000]
+    assert trace.unattributed_ms == 0
+
+
+def test_a_memory_that_cannot_be_used_is_left_out_and_said_so(tmp_path, caplog):
+    async def main():
+        (tmp_path / "memory.db").write_text("no database")
+        agent, model = agent_of(memory=Memory(tmp_path / "memory.db"))
+        result = await agent.run("Hi", user="ann")
+        return result.trace.facts["memory"], said(model.requests[0])
+
+    told, texts = run_virtual(main())
+    assert told.startswith("failed, left out: ")
+    assert texts == ["Hi"]
+    assert "left out" in caplog.text
+
+
+def test_the_owner_of_a_session_is_known_to_who_goes_on_with_it(tmp_path):
+    async def main():
+        memory = Memory(tmp_path / "memory.db")
+        memory.remember("Ann likes tea.", user="ann")
+        agent, _ = agent_of(sessions=tmp_path / "s.db")
+        await agent.session("a", user="ann").run("Hi")
+        await agent.aclose()
+        later, model = agent_of(sessions=tmp_path / "s.db", memory=memory)
+        await later.session("a").run("What do I like?")
+        await later.aclose()
+        await memory.aclose()
+        return said(model.requests[-1])[-1]
+
+    assert run_virtual(main()).endswith("- Ann likes tea.")
+
+
+def test_a_model_remembers_by_tools_what_a_later_conversation_knows():
+    async def main():
+        memory = Memory(":memory:")
+        agent, model = agent_of(
+            [call("remember", fact="The user lives in Xi'an."), "Noted.", "In Xi'an."],
+            tools=memory_tools(memory),
+            memory=memory,
+        )
+        await agent.session("a", user="ann").run("I live in Xi'an.")
+        await agent.session("b", user="ann").run("Where do I live?")
+        await agent.aclose()
+        await memory.aclose()
+        return said(model.requests[-1])
+
+    assert run_virtual(main())[-1].endswith("- The user lives in Xi'an.")

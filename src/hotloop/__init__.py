@@ -49,22 +49,28 @@ from hotloop.runs import Result
 from hotloop.session import Session
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
-from hotloop.tools.running.progress import report
+from hotloop.tools.running.progress import caller, report
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 if typing.TYPE_CHECKING:
     from hotloop.answers.cache import AnswerCache
+    from hotloop.context.memory.fact import Fact
+    from hotloop.context.memory.memory import Memory
     from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.mcp import MCPServer
     from hotloop.tools.openapi import tools_from_openapi
+    from hotloop.tools.remembering import memory_tools
     from hotloop.tools.sandbox import SandboxLimits
 
 _LATE = {  # imported when they are asked for, since few programs do
     "AnswerCache": "hotloop.answers.cache",
     "ApprovalStore": "hotloop.tools.approvals.store",
+    "Fact": "hotloop.context.memory.fact",
     "MCPServer": "hotloop.tools.mcp",
+    "Memory": "hotloop.context.memory.memory",
     "SandboxLimits": "hotloop.tools.sandbox",
+    "memory_tools": "hotloop.tools.remembering",
     "tools_from_openapi": "hotloop.tools.openapi",
 }
 
@@ -85,8 +91,10 @@ __all__ = [
     "ConfigError",
     "Context",
     "Event",
+    "Fact",
     "HotloopError",
     "MCPServer",
+    "Memory",
     "Meta",
     "Model",
     "ModelError",
@@ -123,7 +131,9 @@ __all__ = [
     "TurnFacts",
     "Usage",
     "Window",
+    "caller",
     "empty_answer",
+    "memory_tools",
     "refused_tool",
     "report",
     "tool",

@@ -9,7 +9,7 @@ from hotloop.context.compaction import Compactor
 from hotloop.context.conversation import Conversation, SavedConversation, Summary
 from hotloop.context.sessions.record import SessionKey, SessionState, SessionStore, StoredSession, StoredTurn
 from hotloop.context.settings import Window
-from hotloop.context.window import first_seen, relevant_turns
+from hotloop.context.window import Relevance, first_seen
 from hotloop.context.zones import system_text
 from hotloop.errors import ConfigError
 from hotloop.fields import require
@@ -40,6 +40,7 @@ class LiveSession:
         self._own: str | None = None  # instructions of this conversation alone; None: those that it had before
         self._window = window
         self._new_compactor = compactor
+        self._relevance = Relevance()
         self._compactor: Compactor | None = None
         self._run: Conversation | None = None  # of the turn that is being answered
         self._resumed = self._stale = False
@@ -88,7 +89,7 @@ class LiveSession:
     def _windowed(self, conversation: Conversation, window: Window, prompt: str) -> Conversation:
         now = time.time()
         if window.relevant:
-            return conversation.select(relevant_turns(conversation, window, prompt, now))
+            return conversation.select(self._relevance.places(conversation, window, prompt, now))
         if first := first_seen(conversation.turns, window, now):
             conversation.forget(first)
             self._loaded().moved()

@@ -130,6 +130,17 @@ def test_items_are_whole_from_the_front_and_long_text_in_them_is_shortened() -> 
     assert mark == {"…": f"{len(orders)} of 1,000 items shown; path=$.orders start={len(orders)}"}
 
 
+@pytest.mark.parametrize("tokens", range(400, 2000, 79))
+def test_small_items_are_whole_or_missing_whatever_the_bound(tokens: int) -> None:
+    orders = [
+        {"sku": f"S{n:05d}", "name": "Lamp", "size": {"w": 1.5, "h": 2}, "note": "at the door"} for n in range(500)
+    ]
+    shown = cut(json.dumps({"status": "open", "orders": orders}), tokens)
+    *items, _ = json.loads(shown)["orders"]
+    assert items == orders[: len(items)]
+    assert text_tokens(shown) > tokens - 50
+
+
 def test_the_way_to_the_rest_is_told_once_and_at_the_end() -> None:
     shown = json.loads(cut(json.dumps(ORDERS), 500, "Call more."))
     assert list(shown)[-1] == "…" and shown["…"] == "Call more."

@@ -124,7 +124,7 @@ def _level(extras: list[int], room: int) -> int:
         if extra > share:
             return share
         room -= extra
-    return room
+    return extras[-1] if extras else 0
 
 
 def fitting(text: str, start: int, room: int, size: Callable[[str], int]) -> int:

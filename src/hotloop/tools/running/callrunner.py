@@ -90,6 +90,7 @@ class CallRunner:
         """Shape results that an earlier process had recorded as the tools gave them."""
         for job in jobs:
             if job.result is not None:
+                job.since = self._run.ledger.clock()
                 job.result = await self._shaped(job, job.result)
 
     async def all_taken(self, jobs: Sequence[Job]) -> None:

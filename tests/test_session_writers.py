@@ -1,6 +1,8 @@
 """Sessions that last: over processes and agents, streamed or not, paused or not, and with several writers."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -282,6 +284,26 @@ def test_a_paused_turn_cannot_be_put_into_a_session_that_has_gone_on(tmp_path):
         return [message["content"] for message in history[::2]]
 
     assert run_virtual(main()) == ["Hi", "Bye"]
+
+
+def test_a_session_that_was_damaged_goes_on_and_says_so(tmp_path):
+    async def main():
+        agent, _ = agent_of([call("look_up", key="a"), "There.", "Yes."], tmp_path)
+        await agent.session("a").run("Where?")
+        await agent.session("a").run("Sure?")
+        await agent.aclose()
+        with closing(sqlite3.connect(tmp_path / "sessions.db")) as db, db:
+            db.execute("UPDATE turns SET messages = substr(messages, 1, length(messages) - 9) WHERE number = 2")
+        later, model = agent_of(yes, tmp_path)
+        trace = (await later.session("a").run("And now?")).trace
+        again = (await later.session("a").run("Again?")).trace
+        await later.aclose()
+        return trace.facts["warnings"], "warnings" in again.facts, said(model.requests[0])
+
+    (warning,), again, texts = run_virtual(main())
+    assert "turn 2 unreadable" in warning
+    assert not again
+    assert texts == ["Where?", None, "a found", "There.", "And now?"]
 
 
 # Whose it is

@@ -72,6 +72,9 @@ class LiveSession:
         stored = await self.store.load(self.key, 0 if fresh else self.state.version)
         if stored is not None or fresh:
             self._take(stored or StoredSession(SessionState(), []))
+        if stored is not None and stored.repairs:
+            told = f"The session was damaged and is used as far as it is whole: {'; '.join(stored.repairs)}."
+            ledger.facts.setdefault("warnings", []).append(told)
         ledger.mark("context", "session loaded")
 
     def begin(self, prompt: str, ledger: Ledger) -> Conversation:
@@ -168,6 +171,7 @@ class LiveSession:
         self.state, summary = stored.state, stored.state.summary
         self.claim(self.user, None)
         self._resumed = self._stale = False
+        self._relevance = Relevance()
         conversation = Conversation(system_text(self._instructions, self._own_instructions))
         if summary is not None:
             conversation.summed(summary)

@@ -224,6 +224,7 @@ def test_system_without_a_name_for_its_user_leaves_it_open(hotloop, waiting, mon
 
 def test_example_pauses_and_goes_on(hotloop, serve, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "refunds", raising=False)  # another test's copy
     examples = Path(__file__).parents[2] / "examples"
     config = tmp_path / "refunds.yaml"
     config.write_text((examples / "refunds.yaml").read_text().replace("http://127.0.0.1:8000/v1", serve()))

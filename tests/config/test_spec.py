@@ -106,6 +106,7 @@ def test_the_examples_load_with_all_that_they_name(
     name: str, tools: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, name, raising=False)  # another test's copy
     given = agent_arguments(load_spec(ROOT / "examples" / f"{name}.yaml"))
     assert [each.name for each in given["tools"]] == tools
 

@@ -103,7 +103,7 @@ def test_answer_that_the_cap_cut_is_said_to_be(hotloop, no_weights, monkeypatch,
     assert "The answer was cut by the token cap" in ended.err
 
 
-@pytest.mark.usefixtures("weights")
+@pytest.mark.usefixtures("local")
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_embedded_model_answers_with_what_both_tools_said(hotloop, lang):
     ended = hotloop("demo", "--lang", lang)

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
+import pytest
+
+from hotloop.lab.probing import abilities
 from hotloop.lab.probing.plan import Cell
 from hotloop.lab.probing.probe import Probe
 from hotloop.models.model import Model
 
 CELLS = (
     Cell("steady", 50, 4, max_tokens=16),
-    Cell("cold", 200, 2, max_tokens=4),
-    Cell("cached", 200, 2, max_tokens=4),
+    Cell("cold", 150, 2, max_tokens=4),
+    Cell("cached", 150, 2, max_tokens=4),
     Cell("at once", 50, 3, at_once=3, max_tokens=16),
 )
 
 
-async def test_the_embedded_model(weights: Path):
+@pytest.mark.usefixtures("local")
+async def test_the_embedded_model(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(abilities, "_LONG", 300)  # tokens: others need more to be cached at all
     async with Probe(Model(name="smollm2", endpoint="local"), timeout=100) as probe:
         await probe.run(CELLS)
     report = probe.report()
-    abilities = {ability.name: ability for ability in report.abilities}
+    found = {ability.name: ability for ability in report.abilities}
     for name in ("streamed text", "usage in the stream", "tools", "parallel calls", "streamed arguments"):
-        assert abilities[name].found == "yes", abilities[name]
-    assert abilities["server timings"].kind == "llamacpp"
-    assert abilities["cached tokens"].why.startswith("1,")
+        assert found[name].found == "yes", found[name]
+    assert found["server timings"].kind == "llamacpp"
+    cached, prompt = map(int, re.findall(r"\d+", found["cached tokens"].why))
+    assert prompt - 3 <= cached < prompt
     steady, *_, at_once = report.cells
     assert [sample.output_tokens for sample in steady.samples] == [16] * 4
     assert len(at_once.complete) == 3

@@ -1,11 +1,9 @@
-"""The real model, fetched once into the user's cache, and a way to ask it."""
+"""A way to ask the real model."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -88,15 +86,6 @@ def order_tools() -> list[dict[str, Any]]:
             order_id=ORDER_ID,
         ),
     ]
-
-
-@pytest.fixture(scope="session")
-def local(weights: Path) -> Iterator[LocalTransport]:
-    """SmolLM2, loaded for all tests; an engine belongs to no event loop."""
-    transport = LocalTransport()
-    asyncio.run(transport.warm())
-    yield transport
-    asyncio.run(transport.aclose())
 
 
 @pytest.fixture

@@ -73,13 +73,7 @@ DEFINITIONS = {
     "Side": {"type": "string", "pattern": "^(left|right)$"},
     "Word": {"type": "string", "pattern": "^[a-z]+$"},
 }
-PROMPTS = [
-    "Use the thing for order 20250101, please",
-    "thing 42, in Berlin",
-    "用一下 thing，谢谢",
-    "thing?",
-    "THING! -1",
-]
+PROMPTS = ["Use the thing for order 20250101, please", "用一下 thing，谢谢", "THING! -1"]
 
 
 def offered(schema: dict[str, Any]) -> dict[str, Any]:
@@ -97,10 +91,10 @@ def offered(schema: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", SCHEMAS)
 async def test_arguments_meet_their_schema(ask: Ask, kind: str) -> None:
-    """Five calls each, 165 in all, most of them at a temperature at which this model writes nonsense."""
+    """Three calls each, 99 in all, most of them at a temperature at which this model writes nonsense."""
     tool = offered(SCHEMAS[kind])
     for step, prompt in enumerate(PROMPTS):
-        reply = await ask(prompt, tools=[tool], temperature=0.4 * step)
+        reply = await ask(prompt, tools=[tool], temperature=0.8 * step)
         assert reply.status == 200, reply.body
         [(name, arguments)] = reply.calls
         assert name == "use_thing"

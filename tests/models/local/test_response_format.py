@@ -47,7 +47,7 @@ def chosen(name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def plain(weights: Path) -> Iterator[LocalTransport]:
     """A model given by its path."""
-    transport = LocalTransport(str(weights))
+    transport = LocalTransport(str(weights), threads=1)
     yield transport
     asyncio.run(transport.aclose())
 

@@ -3,10 +3,9 @@
 import asyncio
 import threading
 
-from hotloop import Agent, report, tool
+from hotloop import Agent, caller, report, tool
 from hotloop.events import ToolStatus
 from hotloop.testing import ScriptedModel, call, run_virtual
-from hotloop.tools.running.progress import caller
 from timed_tools import results_of
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -24,14 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import embedded
+import estimate
 import growth
 import layouts
 import stalls
 from figures import table
 from overhead import machine, show_progress
-from processes import HERE, Unusable
+from processes import Unusable
 
 from hotloop.errors import HotloopError
+
+FEW_TALKS = 3  # of each kind
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,11 @@ def measure_stall() -> Part:
 
 
 def measure_estimate(quick: bool) -> Part:
-    """How far the estimate is off; a program of its own."""
-    command = [sys.executable, "estimate.py", *(["--quick"] if quick else [])]
-    done = subprocess.run(command, cwd=HERE, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise Unusable(f"benchmarks/estimate.py ended with exit code {done.returncode}.")
-    return Part("estimate", done.stdout.rstrip(), done.stdout.splitlines(), done.returncode == 0)
+    """How far the estimate of tokens is off."""
+    found = estimate.errors(FEW_TALKS if quick else estimate.TALKS)
+    title = "How far off the estimate of a prompt's tokens is, in per cent: median, 95th percentile and worst:"
+    figures = [asdict(each) for each in found]
+    return Part("estimate", f"{title}\n\n{estimate.table(found)}", figures, estimate.held(found))
 
 
 def _part(name: str, title: str, heading: list[str], found: list[Any], met: bool) -> Part:

@@ -22,7 +22,8 @@ from processes import Child, Service, Unusable
 
 SIZES = (1, 4, 16, 64, 256, 1024)  # KB
 QUICK = 256
-ROUNDS, TURNS = 5, 8
+ROUNDS, SLOW_ROUNDS, QUICK_ROUNDS = 7, 4, 2
+TURNS = 8
 COPIES = 3.0  # times a copy of each body is the most that hotloop itself may add
 FRAMEWORKS = ("openai_agents", "pydantic_ai")
 OURS, SENT, INSIDE, KEPT, COPIED = "hotloop", "floor", "unsent", "kept", "copying"
@@ -83,23 +84,27 @@ class Talker(Child):
 
 
 def measure(quick: bool, frameworks: bool, progress: Progress) -> list[Growth]:
-    """Everybody's growth."""
+    """Everybody's growth. Raises Unusable when a framework's environment is missing or a turn fails."""
     names = [OURS, SENT, INSIDE, KEPT, COPIED, *(FRAMEWORKS if frameworks else ())]
     if missing := [name for name in FRAMEWORKS if frameworks and not environments.ready(name)]:
         raise Unusable(f"not made yet: {', '.join(missing)}; run: {sys.executable} benchmarks/environments.py")
     sizes = [kb for kb in SIZES if not quick or kb <= QUICK]
-    taken: dict[str, list[list[Point]]] = {name: [] for name in names}
+    rounds = QUICK_ROUNDS if quick else SLOW_ROUNDS if frameworks else ROUNDS
     with ExitStack() as stack:
         service = stack.enter_context(Service())
         talkers = [stack.enter_context(Talker(name, service)) for name in names]
-        for number in range(2 if quick else ROUNDS):
-            for talker in talkers:
-                taken[talker.name].append([])
-            for kb in sizes:
-                for talker in talkers[:: -1 if number % 2 else 1]:
-                    progress(f"{kb} KB of history, round {number}, {talker.name}")
-                    taken[talker.name][-1].append(talker.measure(kb))
-    return [Growth(name, rounds) for name, rounds in taken.items()]
+        taken = [_round(talkers, sizes, f"round {number} of {rounds}", progress) for number in range(rounds)]
+    return [Growth(name, [each[name] for each in taken]) for name in names]
+
+
+def _round(talkers: list[Talker], sizes: list[int], told: str, progress: Progress) -> dict[str, list[Point]]:
+    """Everybody's points, by name; who comes first changes from size to size."""
+    points: dict[str, list[Point]] = {talker.name: [] for talker in talkers}
+    for place, kb in enumerate(sizes):
+        progress(f"{kb:,} KB of history, {told}")
+        for talker in talkers[:: -1 if place % 2 else 1]:
+            points[talker.name].append(talker.measure(kb))
+    return points
 
 
 def rows(growths: Sequence[Growth]) -> list[Row]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +24,7 @@ TURNS, REQUESTS = 20, 2
 SHOWN = (2, 5, 10, 15, 20)
 WINDOW = 8  # turns
 STAYS = 0.8  # of all bytes of our prompts, at least
+USER = "ann"
 INSTRUCTIONS = "You are the assistant of an order desk. Be brief, and name the order that you speak of. " * 8
 PROMPT = "Where is order {}? The customer has asked for it {} times, and wants to have it {}."
 RESULT = "It left the hub in Shenzhen on Monday and passed customs; it is expected on Thursday. " * 6
@@ -125,7 +124,7 @@ def layouts() -> list[Layout]:
         Layout("all of these, naive", ours=False, rearrange=all_of_it),
         Layout(f"a window of {WINDOW} turns, cut now and then", ours=True, context=window),
         Layout(f"a window of {WINDOW} turns that slides", ours=False, rearrange=sliding),
-        Layout("summaries in the background", ours=True, context=Context(limit=2500, keep=3, summarizer=small)),
+        Layout("summaries in the background", ours=True, context=Context(limit=4000, keep=3, summarizer=small)),
     ]
 
 
@@ -185,27 +184,26 @@ def measure() -> list[Shared]:
 async def _converse(layout: Layout) -> Shared:
     replies = itertools.cycle([call("query_order", order_id="20250101"), ANSWER])
     sent = Rearranged(ScriptedModel(lambda _: next(replies)), layout.rearrange)
-    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
-        memory = await _remembered(Path(folder) / "memory.db") if layout.remembers else None
-        async with Agent(
-            model="m",
-            endpoint=sent,
-            instructions=INSTRUCTIONS,
-            tools=_tools(),
-            context=layout.context,
-            memory=memory,
-            sessions=":memory:",
-        ) as agent:
-            session = agent.session("benchmark", user="ann")
-            for number in range(TURNS):
-                await session.run(PROMPT.format(20250101 + number, number + 2, WISHES[number % len(WISHES)]))
+    async with Agent(
+        model="m",
+        endpoint=sent,
+        instructions=INSTRUCTIONS,
+        tools=_tools(),
+        context=layout.context,
+        memory=_memory() if layout.remembers else None,
+        sessions=":memory:",
+    ) as agent:
+        session = agent.session("benchmark", user=USER)
+        for number in range(TURNS):
+            await session.run(PROMPT.format(20250101 + number, number + 2, WISHES[number % len(WISHES)]))
     return shared(layout, sent.bodies)
 
 
-async def _remembered(place: Path) -> Memory:
-    memory = Memory(place)
+def _memory() -> Memory:
+    """Facts of which each request gets the one that fits."""
+    memory = Memory(":memory:", limit=1)
     for fact in FACTS:
-        await memory.remember(fact, user="ann")
+        memory.remember(fact, user=USER)
     return memory
 
 

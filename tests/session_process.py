@@ -160,13 +160,16 @@ async def _die_at(store: SQLiteSessions, number: int) -> None:
 
 
 async def hold(store: SQLiteSessions, session: str) -> None:
-    """Write to a session until stdin ends, and leave a child that lives as long."""
-    async with store.writing(SessionKey("clerk", session), wait=True):
+    """Write to a session until there is a line on stdin, and leave a child that writes to it after that."""
+    key = SessionKey("clerk", session)
+    async with store.writing(key, wait=True):
         if os.fork() == 0:
-            sys.stdin.read()
+            signal.alarm(20)  # it must not outlive a test that fails
+            sys.stdin.readline()
+            print("child", asyncio.run(add_turn(store, key)), flush=True)
             os._exit(0)
         print("held", flush=True)
-        sys.stdin.read()
+        sys.stdin.readline()
 
 
 async def add(store: SQLiteSessions, session: str, counter: str, times: str) -> None:

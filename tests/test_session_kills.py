@@ -77,6 +77,9 @@ def test_who_writes_is_free_again_when_its_process_is_killed_though_its_child_li
             assert not waiting.done()
             holder.kill()
             assert await asyncio.wait_for(waiting, ENOUGH) == 1
+            holder.stdin.write("go on\n")
+            holder.stdin.flush()
+            assert await asyncio.to_thread(holder.stdout.readline) == "child 2\n"
         await store.aclose()
 
     asyncio.run(main())

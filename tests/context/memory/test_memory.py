@@ -319,12 +319,18 @@ async def test_nobody_has_no_memory(user):
             await asked
 
 
-@pytest.mark.parametrize(
-    "options", [{"limit": 0}, {"limit": 2.5}, {"timeout": 0}, {"timeout": "1"}, {"embed": "cloud"}]
-)
+BAD = [{"limit": 0}, {"limit": 2.5}, {"timeout": 0}, {"timeout": "1"}, {"embed": "cloud"}, {"path": 5}]
+
+
+@pytest.mark.parametrize("options", BAD)
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
-        Memory(":memory:", **options)
+        Memory(**{"path": ":memory:"} | options)
+
+
+async def test_a_request_is_text():
+    with pytest.raises(ConfigError, match="The request is None; give some text"):
+        await Memory(":memory:").recall(None, user="ann")
 
 
 async def test_a_long_request_is_looked_at_where_it_begins_and_ends():

@@ -27,6 +27,11 @@ class Entry(Struct, frozen=True, eq=False, gc=False):
     terms: frozenset[str]
     vector: bytes | None = None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes, most of them for the terms."""
+        return 400 + 4 * len(self.fact.text) + 130 * len(self.terms) + len(self.vector or b"")
+
 
 class Book:
     """All facts of one user, with their vectors, in the order in which they were first told.
@@ -61,11 +66,8 @@ class Book:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes, most of them for the terms."""
-        return sum(
-            400 + 4 * len(entry.fact.text) + 130 * len(entry.terms) + len(entry.vector or b"")
-            for entry in self._entries.values()
-        )
+        """About how many bytes it takes."""
+        return sum(entry.size for entry in self._entries.values())
 
 
 class BookFacts:

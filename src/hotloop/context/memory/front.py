@@ -62,13 +62,7 @@ class Front:
         with self._lock:
             if latest != self.seen:
                 return
-            self.drop(user)
-            size = book.size
-            self._books[user] = book, size
-            self._size += size
-            while self._size > _BYTES:
-                self.drop(next(iter(self._books)))
-                self.dropped += 1
+            self._keep(user, book)
 
     def told(self, fact: Fact) -> None:
         """A user's fact is new, or was told again."""
@@ -76,8 +70,7 @@ class Front:
             book = self.known(fact.user)
             if book is not None:
                 book.add(fact)
-                if len(book) > MOST:
-                    self.drop(fact.user)
+                self.grown(fact.user, book)
 
     def learned(self, user: str, vectors: Mapping[str, bytes]) -> None:
         """Vectors of a user's facts, by their ids, are known now."""
@@ -85,6 +78,13 @@ class Front:
             book = self.known(user)
             if book is not None:
                 book.learn(vectors)
+                self.grown(user, book)
+
+    def grown(self, user: str, book: Book) -> None:
+        """The book of a user has grown, if it is here."""
+        with self._lock:
+            if self.known(user) is book:
+                self._keep(user, book)
 
     def wrote(self, change: int) -> None:
         """The change of this number was ours: the books have it."""
@@ -97,3 +97,14 @@ class Front:
         with self._lock:
             _, size = self._books.pop(user, (None, 0))
             self._size -= size
+
+    def _keep(self, user: str, book: Book) -> None:
+        """Keep a book that is new or has grown, unless it is too long, and make room for it."""
+        self.drop(user)
+        if len(book) > MOST:
+            return
+        self._books[user] = book, book.size
+        self._size += book.size
+        while self._size > _BYTES:
+            self.drop(next(iter(self._books)))
+            self.dropped += 1

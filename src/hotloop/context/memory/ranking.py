@@ -71,8 +71,8 @@ def by_terms(found: Sequence[Match], count: int, terms: int) -> list[Any]:
 
 def fused(rankings: Iterable[Sequence[K]]) -> list[K]:
     """One ranking of several, by reciprocal rank fusion: who is high in any of them is high in it."""
-    scores: Counter[K] = Counter()
+    scores: dict[K, float] = {}
     for ranking in rankings:
         for place, key in enumerate(ranking, 1):
-            scores[key] += 1 / (_RANK + place)  # type: ignore[assignment]  # a Counter counts in fractions too
+            scores[key] = scores.get(key, 0.0) + 1 / (_RANK + place)
     return sorted(scores, key=scores.__getitem__, reverse=True)

@@ -184,6 +184,8 @@ def test_the_early_part_is_summarised_in_the_background_and_nobody_waits():
     assert swapped
     assert all(each["how"] == "in the background" for trace in swapped for each in trace.facts["compaction"])
     assert "summarised in the background" in str(swapped[0])
+    assert [each.why for each in swapped[0].attempts] == ["summary", "first"]
+    assert swapped[0].usage.input_tokens > swapped[0].turns[0].usage.input_tokens
     sizes = [len(json.dumps(request["messages"])) // 4 for request in requests]
     assert max(sizes) < 1000
     last = said(requests[-1])
@@ -267,7 +269,8 @@ def test_a_service_that_finds_the_prompt_too_long_gets_a_shorter_one_once():
 
     result, requests = run_virtual(main())
     assert result.output == "At last."
-    assert [attempt.outcome for attempt in result.trace.attempts] == ["failed", "ok"]
+    made = [(attempt.why, attempt.outcome) for attempt in result.trace.attempts]
+    assert made == [("first", "failed"), ("summary", "ok"), ("first", "ok")]
     before, summary, after = requests[-3:]
     assert is_summary(summary)
     assert len(said(after)) < len(said(before))
@@ -412,6 +415,7 @@ def test_a_long_text_is_summarised_by_the_small_model_and_can_be_read_whole():
     assert rest.startswith("Dear Ann, I write")
     assert "Ann's letter" in said(asked[0])[-1]
     assert "summarised" in [stage.note for stage in trace.stages]
+    assert [each.model for each in trace.attempts if each.why == "summary"] == ["small"]
 
 
 def test_what_a_tool_keeps_goes_on_and_the_rest_can_be_read_in_a_later_process(tmp_path):

@@ -36,7 +36,7 @@ class Answering:
         return answer
 
     def _maker(self, program: Program, run: RunContext) -> str:
-        """A fingerprint of all that makes the answer but the question; only the grants and what is said aside are the run's own."""
+        """A fingerprint of all that makes the answer but the question: the program, and the run's grants and aside."""
         made = self._made.get(program)
         if made is None:
             definitions = [tool.definition.decode() for tool in _tools(program)]

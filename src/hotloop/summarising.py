@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from hotloop.budget import Deadline
-from hotloop.context.compaction import Summarised
 from hotloop.errors import MalformedReply
 from hotloop.models.ask import Ask, Thinker
 from hotloop.models.transport import nobody
-from hotloop.trace.ledger import Ledger
+from hotloop.trace.ledger import AttemptFacts, Ledger
 from hotloop.units import clock
 
 _CONVERSATION = (
@@ -36,22 +35,28 @@ class Summariser:
         self._thinker = thinker
         self._name = name
 
-    async def conversation(self, messages: bytes, deadline: Deadline | None) -> Summarised:
+    async def conversation(self, messages: bytes, deadline: Deadline | None, spent: list[AttemptFacts]) -> str:
         """A summary of these messages; the request begins with them as they are, so that a cached prefix is used.
 
-        Without a deadline it is asked for in the background. Raises ModelError.
+        Without a deadline it is asked for in the background. `spent` gets the requests. Raises ModelError.
         """
         asked = bytearray(messages + b"," + _of_user(_CONVERSATION))
-        return await self._asked(asked, deadline or _NO_DEADLINE, background=deadline is None)
+        return await self._asked(asked, spent, deadline or _NO_DEADLINE, background=deadline is None)
 
-    async def result(self, text: str, tokens: int) -> str:
-        """A summary of a tool's result in about so many tokens. Raises ModelError."""
+    async def result(self, text: str, tokens: int, spent: list[AttemptFacts]) -> str:
+        """A summary of a tool's result in about so many tokens; `spent` gets the requests. Raises ModelError."""
         words = max(int(tokens * _WORDS_PER_TOKEN), 1)
-        return (await self._asked(bytearray(_of_user(_RESULT.format(words, text))), _NO_DEADLINE)).text
+        return await self._asked(bytearray(_of_user(_RESULT.format(words, text))), spent)
 
-    async def _asked(self, messages: bytearray, deadline: Deadline, *, background: bool = False) -> Summarised:
-        thinker, now = self._thinker(), clock()
-        ledger = Ledger(now, "summary", self._name)
+    async def _asked(
+        self,
+        messages: bytearray,
+        spent: list[AttemptFacts],
+        deadline: Deadline = _NO_DEADLINE,
+        *,
+        background: bool = False,
+    ) -> str:
+        thinker, ledger = self._thinker(), Ledger(clock(), "summary", self._name)
         ask = Ask(
             messages=messages,
             ledger=ledger,
@@ -62,10 +67,13 @@ class Summariser:
             background=background,
             rearranged=True,
         )
-        reply = await thinker.think(ask)
+        try:
+            reply = await thinker.think(ask, "summary")
+        finally:
+            spent += ledger.attempts
         if not reply.text.strip():
             raise MalformedReply("The model gave no summary.")
-        return Summarised(reply.text.strip(), ledger.turns[-1].usage)
+        return reply.text.strip()
 
 
 def _of_user(text: str) -> bytes:

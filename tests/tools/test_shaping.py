@@ -238,7 +238,7 @@ def acted(tool: Tool, summarise: Any, *, count: int = 1, max_parallel: int = 8, 
     return run_virtual(main())
 
 
-async def good(text: str, tokens: int) -> str:
+async def good(text: str, tokens: int, spent: list) -> str:
     await asyncio.sleep(0.2)
     return " All of it in short. "
 
@@ -246,7 +246,7 @@ async def good(text: str, tokens: int) -> str:
 def test_long_text_is_summarised_and_the_whole_can_be_read():
     asked: list[Any] = []
 
-    async def summarise(text: str, tokens: int) -> str:
+    async def summarise(text: str, tokens: int, spent: list) -> str:
         asked.append((text, tokens))
         return await good(text, tokens)
 
@@ -263,24 +263,24 @@ def test_long_text_is_summarised_and_the_whole_can_be_read():
     ]
 
 
-async def fails(text: str, tokens: int) -> str:
+async def fails(text: str, tokens: int, spent: list) -> str:
     raise ConfigError("no model")
 
 
-async def slow(text: str, tokens: int) -> str:
+async def slow(text: str, tokens: int, spent: list) -> str:
     await asyncio.sleep(99)
     return "late"
 
 
-async def wordy(text: str, tokens: int) -> str:
+async def wordy(text: str, tokens: int, spent: list) -> str:
     return "word " * tokens
 
 
-async def mute(text: str, tokens: int) -> str:
+async def mute(text: str, tokens: int, spent: list) -> str:
     return " "
 
 
-async def gives_up(text: str, tokens: int) -> str:
+async def gives_up(text: str, tokens: int, spent: list) -> str:
     raise asyncio.CancelledError
 
 
@@ -380,7 +380,7 @@ def test_a_result_is_on_record_before_a_summary_is_asked_for():
         async def record(self, call_id: str, result: ToolResult) -> None:
             seen.append(result)
 
-    async def summarise(text: str, tokens: int) -> str:
+    async def summarise(text: str, tokens: int, spent: list) -> str:
         seen.append("asked")
         return "In short."
 

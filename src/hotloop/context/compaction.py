@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
@@ -13,22 +12,15 @@ from hotloop.context.estimate import PromptSize, TokenRates
 from hotloop.context.settings import Context
 from hotloop.errors import ContextOverflow, HotloopError
 from hotloop.limit import stop
-from hotloop.trace.ledger import Ledger, Usage
+from hotloop.trace.ledger import AttemptFacts, Ledger, Usage
 
 _log = logging.getLogger("hotloop.context")
 
 _LOST = "The beginning of this conversation was left out, because it could not be summarised."
 
 
-class Summarised(NamedTuple):
-    """A summary, and what it cost."""
-
-    text: str
-    usage: Usage
-
-
-Summarise = Callable[[bytes, Deadline | None], Awaitable[Summarised]]
-"""Summarises messages; by a deadline, or (None) in the background. Raises HotloopError."""
+Summarise = Callable[[bytes, Deadline | None, list[AttemptFacts]], Awaitable[str]]
+"""Summarises messages; by a deadline, or (None) in the background. Notes its requests, raises HotloopError."""
 
 
 class Compactor:
@@ -39,7 +31,8 @@ class Compactor:
         self._context = context
         self._size = PromptSize(rates)
         self._summarise = summarise
-        self._background: asyncio.Task[Summarised | None] | None = None
+        self._background: asyncio.Task[str] | None = None
+        self._spent: list[AttemptFacts] = []  # requests that no run's ledger has yet
         self._first = 0  # the number of the first turn that the background summary leaves as it is
 
     @property
@@ -71,9 +64,9 @@ class Compactor:
         if self._background is not None and self._background.done():
             task, self._background = self._background, None
             place = next((turn.start for turn in self.conversation.turns if turn.number == self._first), 0)
-            summary = None if task.cancelled() else task.result()
-            if place and summary is not None:
+            if place and not task.cancelled() and (summary := task.result()):
                 self._put(place, summary, ledger, "in the background")
+            self._told(ledger)
 
     async def make_room(self, ledger: Ledger, deadline: Deadline) -> bool:
         """Shorten the prompt, so that it fits; where the limit is not known, to half. False if nothing can be left out.
@@ -93,8 +86,9 @@ class Compactor:
             summary = await self._summary(place, deadline)
         except HotloopError as error:
             _log.warning("A conversation is too long and could not be summarised; its beginning is left out: %s", error)
-            summary = Summarised(_LOST, Usage())
+            summary = _LOST
         self._put(place, summary, ledger, "while the run waited")
+        self._told(ledger)
         ledger.mark("context", "summarised")
         return True
 
@@ -118,23 +112,24 @@ class Compactor:
             await stop([self._background])
             self._background = None
 
-    async def _ahead(self, place: int) -> Summarised | None:
+    async def _ahead(self, place: int) -> str:
+        """The summary, "" if there is none."""
         try:
             return await self._summary(place, None)
         except HotloopError as error:
             _log.warning("A conversation could not be summarised in the background; it is tried again: %s", error)
-            return None
+            return ""
 
-    async def _summary(self, place: int, deadline: Deadline | None) -> Summarised:
+    async def _summary(self, place: int, deadline: Deadline | None) -> str:
         """The summary of all before `place`; if that is too much for the model, of its later half."""
         try:
-            return await self._summarise(bytes(self.conversation.messages[: place - 1]), deadline)
+            return await self._summarise(bytes(self.conversation.messages[: place - 1]), deadline, self._spent)
         except ContextOverflow:
             later = [at for at, turn in enumerate(self.conversation.turns) if turn.start < place]
             if len(later) < 2:
                 raise
             half = self.conversation.select(later[len(later) // 2 :])
-            return await self._summarise(bytes(half.messages), deadline)
+            return await self._summarise(bytes(half.messages), deadline, self._spent)
 
     def _place(self) -> int:
         """Where to cut: before the newest turns that are to be kept, or later if that is not enough; 0 if nowhere."""
@@ -145,9 +140,14 @@ class Compactor:
         places = [turn.start for turn in turns[1:]] + self.conversation.steps[1:]
         return next((place for place in places if place >= max(kept, least)), places[-1] if places else 0)
 
-    def _put(self, place: int, summary: Summarised, ledger: Ledger, how: str) -> None:
+    def _put(self, place: int, summary: str, ledger: Ledger, how: str) -> None:
         before = self.tokens
-        self.conversation.summarise(place, summary.text)
+        self.conversation.summarise(place, summary)
         self._size.moved()
-        facts = {"how": how, "tokens_before": before, "tokens_after": self.tokens, "usage": summary.usage}
+        facts = {"how": how, "tokens_before": before, "tokens_after": self.tokens}
         ledger.facts.setdefault("compaction", []).append(facts)
+
+    def _told(self, ledger: Ledger) -> None:
+        """The ledger has the requests for summaries that no other one has."""
+        ledger.attempts += self._spent
+        self._spent.clear()

@@ -29,7 +29,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_fields(Window, msgspec.structs.asdict(self), "Window")
         require(self.turns is not None or self.age is not None, "A window has turns, an age, or both.")
-        require(not self.relevant or self.turns is not None, "A window with relevant turns has turns too: how many of the newest are seen anyway.")
+        also = "A window with relevant turns has turns too: how many of the newest are seen anyway."
+        require(not self.relevant or self.turns is not None, also)
 
 
 class _Texts(msgspec.Struct):
@@ -54,9 +55,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 re.compile(self.when)
             except re.error as error:
-                raise ConfigError(f"The task {self.name} has a `when` that is no regular expression, {self.when!r}: {error}.") from None
+                told = f"The task {self.name} has a `when` that is no regular expression, {self.when!r}: {error}."
+                raise ConfigError(told) from None
         else:
-            require(callable(self.when), f"The task {self.name} has {self.when!r} as its `when`; give a regular expression or a function.")
+            wrong = f"The task {self.name} has {self.when!r} as its `when`; give a regular expression or a function."
+            require(callable(self.when), wrong)
 
     def needed(self, prompt: str) -> bool:
         """Whether this request needs the instructions."""

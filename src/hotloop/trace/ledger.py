@@ -73,7 +73,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     missed: bool = False
 
 
-Why = Literal["first", "retry", "correction", "hedge", "fallback", "escalation", "repair", "prefill"]
+Why = Literal["first", "retry", "correction", "hedge", "fallback", "escalation", "repair", "prefill", "summary"]
 
 
 class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
@@ -81,10 +81,10 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
 
     `why` is "first", "retry" (after an error that may pass), "correction" (the request was changed after an error),
     "hedge" (beside a slow one), "fallback" (another service or model), "escalation" (a stronger model), "repair" (the
-    answer had the wrong form) or "prefill" (to have a prefix cached). `outcome` is "ok", "failed", "rejected" (a
-    reply that was not good enough), "lost" (the other one of a hedge was first) or "cancelled"; `reason` tells why in
-    words, and of an "ok" reply what was wrong with it though it was taken. `first` is when its first token came, 0 if
-    none did, `usage` its tokens, as far as they are known.
+    answer had the wrong form), "prefill" (to have a prefix cached) or "summary" (of what is too long). `outcome` is
+    "ok", "failed", "rejected" (a reply that was not good enough), "lost" (the other one of a hedge was first) or
+    "cancelled"; `reason` tells why in words, and of an "ok" reply what was wrong with it though it was taken. `first`
+    is when its first token came, 0 if none did, `usage` its tokens, as far as they are known.
     """
 
     turn: int

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hotloop.trace.ledger import AttemptFacts, Stage
 from hotloop.trace.trace import BudgetRow, Trace
-from hotloop.units import NS_PER_MS, show_ms
+from hotloop.units import NS_PER_MS, ms, show_ms
 from hotloop.visible import one_line
 from hotloop.words import short
 
@@ -145,9 +145,14 @@ def budget_table(trace: Trace) -> str:
 
 
 def _is_drawn(stage: Stage, total: float) -> bool:
-    if stage.kind not in _MAIN:
+    if not _is_named(stage):
         return False
     return stage.kind == "tool" or (stage.end - stage.start) / NS_PER_MS >= _SMALL * total
+
+
+def _is_named(stage: Stage) -> bool:
+    """Whether it is work that a person would ask about, and not the loop's own."""
+    return stage.kind in _MAIN or (stage.kind == "context" and bool(stage.note))
 
 
 def _label(stage: Stage, trace: Trace) -> str:
@@ -157,11 +162,15 @@ def _label(stage: Stage, trace: Trace) -> str:
         return "calls"
     if stage.kind == "queue" and stage.note.startswith("a place"):
         return "wait for a place"
+    if stage.kind == "queue" and stage.note == "session":
+        return "wait for the session"
+    if stage.kind == "context":
+        return f"{stage.name} ({stage.note})" if stage.name else stage.note
     return _LABELS.get(stage.kind, stage.kind)
 
 
 def _remainder(trace: Trace, name_width: int, bar_width: int) -> str:
-    drawn = sum(spent for kind, spent in trace.critical_ms().items() if kind in _MAIN)
+    drawn = sum(ms(stage.end - stage.start) for stage in trace.critical_path() if _is_named(stage))
     rest = trace.end_to_end_ms - drawn
     return f"{'':<7} {_fit(_REST, name_width)} {'':<{bar_width}} {show_ms(rest):>12}"
 

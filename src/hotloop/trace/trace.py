@@ -101,8 +101,8 @@ class Trace:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all turns, of rejected replies and of prompts that were only read; None where none is known."""
-        besides = [facts for facts in self.attempts if facts.outcome == "rejected" or facts.why == "prefill"]
+        """The tokens of all turns, of rejected replies, prompts that were only read, and summaries; None: not known."""
+        besides = [each for each in self.attempts if each.outcome == "rejected" or each.why in ("prefill", "summary")]
         counted = [*(facts.usage for facts in self.turns), *(facts.usage for facts in besides)]
         return Usage(*(_sum(counts) for counts in zip(*map(msgspec.structs.astuple, counted), strict=True)))
 

@@ -17,13 +17,14 @@ from hotloop.tools.cutting.keep import Keep
 from hotloop.tools.running.execution import PreparedTool
 from hotloop.tools.running.job import Job, RunContext
 from hotloop.tools.running.result import ToolResult
+from hotloop.trace.ledger import AttemptFacts
 from hotloop.units import NS_PER_S
 from hotloop.words import short
 
 _log = logging.getLogger("hotloop.tools")
 
-Summarise: TypeAlias = Callable[[str, int], Awaitable[str]]
-"""Gives a summary of a text in at most so many tokens."""
+Summarise: TypeAlias = Callable[[str, int, list[AttemptFacts]], Awaitable[str]]
+"""Gives a summary of a text in at most so many tokens; notes the requests that it took."""
 
 _LONG = 256 * 1024  # characters of a result from which shaping it is no work for the event loop
 _MORE = "more with read_result {}"
@@ -89,7 +90,8 @@ async def _summary(
     mark = _SUMMARY.format(text_tokens(text), job.call_id)
     asked = _TO_SUMMARISE.format(short(run.prompt, _ASKED), job.name, short(job.text, _ASKED), text)
     most = prepared.max_result - text_tokens(mark) - 1
-    summary, note = await _asked(summarise, asked, most, _seconds(prepared, run))
+    ask = partial(summarise, asked, most, run.ledger.attempts)
+    summary, note = await _asked(ask, most, _seconds(prepared, run))
     return summary and summary + mark, note
 
 
@@ -100,14 +102,14 @@ def _seconds(prepared: PreparedTool, run: RunContext) -> float | None:
     return min((seconds for seconds in times if seconds is not None), default=None)
 
 
-async def _asked(summarise: Summarise, text: str, most: int, seconds: float | None) -> tuple[str, str]:
+async def _asked(ask: Callable[[], Awaitable[str]], most: int, seconds: float | None) -> tuple[str, str]:
     """The summary and a note of it, or "" and a note of why there is none."""
     if most < 1 or seconds == 0:
         return "", f"cut: no {'room' if most < 1 else 'time'} for a summary"
     limit = Limit(seconds, asyncio.get_running_loop())
     try:
         with limit:
-            summary = (await summarise(text, most)).strip()
+            summary = (await ask()).strip()
     except asyncio.CancelledError:
         if limit.cancelled:
             raise

@@ -36,10 +36,12 @@ SCHEMA = (
 )
 _SCOPE = """
     INSERT INTO scopes (user, session, changed) VALUES (?, ?, ?)
-    ON CONFLICT DO UPDATE SET changed = excluded.changed RETURNING number"""
+    ON CONFLICT (user, session) DO UPDATE SET changed = excluded.changed"""
 _FACT = """
     INSERT INTO facts (scope, id, text, at, length) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET text = excluded.text, at = excluded.at RETURNING number"""
+    ON CONFLICT (scope, id) DO UPDATE SET text = excluded.text, at = excluded.at"""
+_SCOPE_NUMBER = "SELECT number FROM scopes WHERE user = ? AND session = ?"
+_FACT_NUMBER = "SELECT number FROM facts WHERE scope = ? AND id = ?"
 _POSTING = "INSERT OR IGNORE INTO postings VALUES (?, ?, ?, ?)"
 _FACTS = """
     SELECT id, text, user, session, at, vector FROM scopes JOIN facts ON facts.scope = scopes.number
@@ -67,9 +69,11 @@ def add(db: Connection, facts: Iterable[Fact]) -> int:
     """Keep these facts, new or told again; the number of this change."""
     change = _change(db)
     for fact in facts:
-        ((scope,),) = db.execute(_SCOPE, (fact.user, fact.session, change)).fetchall()
         found = fact_terms(fact.text)
-        ((number,),) = db.execute(_FACT, (scope, fact.id, fact.text, fact.at, len(found))).fetchall()
+        db.execute(_SCOPE, (fact.user, fact.session, change))
+        (scope,) = db.execute(_SCOPE_NUMBER, (fact.user, fact.session)).fetchone()
+        db.execute(_FACT, (scope, fact.id, fact.text, fact.at, len(found)))
+        (number,) = db.execute(_FACT_NUMBER, (scope, fact.id)).fetchone()
         db.executemany(_POSTING, [(scope, term, number, len(found)) for term in found])
     return change
 
@@ -171,5 +175,7 @@ def _marks(values: Collection[object]) -> str:
 
 
 def _change(db: Connection) -> int:
-    ((latest,),) = db.execute("UPDATE clock SET latest = latest + 1 RETURNING latest").fetchall()
+    """The number of a change that is about to be made."""
+    db.execute("UPDATE clock SET latest = latest + 1")
+    (latest,) = db.execute("SELECT latest FROM clock").fetchone()
     return int(latest)

@@ -407,6 +407,27 @@ def test_servers_are_declared_like_anything_else(tmp_path):
     assert server.rules == {"refund": RulesSpec(approval="always", requires=("money",), timeout=3.0)}
 
 
+OPENAPI = """\
+openapi: 3.1.0
+info: {title: Shop, version: "1"}
+servers: [{url: "http://localhost"}]
+paths:
+  /orders:
+    get: {operationId: listOrders, responses: {"200": {description: Orders.}}}
+"""
+
+
+def test_rules_of_an_operation_are_those_of_its_tool(tmp_path):
+    (tmp_path / "shop.yaml").write_text(OPENAPI)
+    rules = "      rules: {listOrders: {keep: ['items[].sku'], max_result: 50}}\n"
+    (tmp_path / "agent.yaml").write_text(
+        SERVERS[: SERVERS.index("  mcp")] + "  openapi:\n    - source: shop.yaml\n" + rules
+    )
+    (tool,) = agent_arguments(load_spec(tmp_path / "agent.yaml"))["tools"]
+    assert (tool.name, tool.max_result) == ("listOrders", 50)
+    assert tool.keep is not None
+
+
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [

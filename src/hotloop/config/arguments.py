@@ -12,7 +12,7 @@ from hotloop.config.contextspec import MemorySpec
 from hotloop.config.functions import load_function, unusable
 from hotloop.config.modelspec import RouterSpec, RuleSpec
 from hotloop.config.spec import AgentSpec, AnswersSpec
-from hotloop.config.toolspec import ToolsSpec
+from hotloop.config.toolspec import MCPSpec, OpenAPISpec, ToolsSpec
 from hotloop.errors import ToolDefinitionError
 from hotloop.models.routing.classifier import RouteClassifier
 from hotloop.models.routing.router import Cascade, Router
@@ -122,16 +122,18 @@ def _from_servers(tools: ToolsSpec, folder: Path) -> list[Tool | ToolSource]:
     for document in tools.openapi:
         from hotloop.tools.openapi import tools_from_openapi
 
-        options = msgspec.structs.asdict(document)
+        options = msgspec.structs.asdict(document) | {"rules": _rules(document)}
         source = options.pop("source")
         found += tools_from_openapi(source if "://" in source else folder / source, **options)
     for server in tools.mcp:
         from hotloop.tools.mcp import MCPServer
 
-        options = msgspec.structs.asdict(server)
-        options["rules"] = {name: msgspec.to_builtins(rules) for name, rules in server.rules.items()}
-        found.append(MCPServer(**options))
+        found.append(MCPServer(**msgspec.structs.asdict(server) | {"rules": _rules(server)}))
     return found
+
+
+def _rules(source: OpenAPISpec | MCPSpec) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(rules) for name, rules in source.rules.items()}
 
 
 def load_tools(names: Iterable[str], folder: Path) -> list[Tool]:

@@ -66,6 +66,7 @@ class OpenAPISpec(msgspec.Struct, frozen=True, kw_only=True):
     auth: Secrets | None = None
     timeout: Seconds | None = None
     approval: Literal["never", "always"] = "never"
+    rules: dict[str, RulesSpec] = {}
 
     def __repr__(self) -> str:
         return masked(self)

@@ -1,4 +1,4 @@
-"""SQLite files of ours: one connection to each for the whole process, which one thread uses, off the event loop."""
+"""SQLite files of ours: one connection to each for the whole process, used in a thread, off the event loop."""
 
 from __future__ import annotations
 

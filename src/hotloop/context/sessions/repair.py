@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import dropwhile, pairwise
 from typing import Any, Literal
 from zlib import crc32
@@ -52,15 +52,18 @@ def checksum(number: int, messages: bytes) -> int:
     return crc32(messages, number)
 
 
-def whole_turns(rows: Sequence[Row], first: int, last: int) -> tuple[list[StoredTurn], tuple[str, ...]]:
+def whole_turns(read: Callable[[], Iterable[Row]], first: int, last: int) -> tuple[list[StoredTurn], tuple[str, ...]]:
     """The turns from number `first` to `last`, as far as there are any, whole; and what was wrong with them, in words.
 
-    `rows` are in the order of their numbers. Where nothing is wrong, nothing is parsed.
+    `read` gives them in the order of their numbers. Where nothing is wrong, it is called once and nothing is parsed.
     """
-    turns = [StoredTurn(number, at, messages) for number, at, messages, kept in rows if crc32(messages, number) == kept]
+    # Row by row: thousands of tuples that live at the same time would have the garbage collector look at all there is.
+    turns = [
+        StoredTurn(number, at, messages) for number, at, messages, kept in read() if crc32(messages, number) == kept
+    ]
     if len(turns) == max(last + 1 - first, 0):
         return turns, ()
-    return _repaired(rows, first, last)
+    return _repaired(list(read()), first, last)
 
 
 def mended(messages: bytes) -> bytes:

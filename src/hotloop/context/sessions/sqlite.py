@@ -128,10 +128,9 @@ class SQLiteSessions:
         await asyncio.to_thread(self._file.close)
 
     def _remember(self, key: SessionKey, session: int) -> None:
-        self._seen.pop(key, None)
+        if len(self._seen) >= _MOST_REMEMBERED:
+            self._seen.clear()  # it is only that conversations that are known are read once more
         self._seen[key] = session
-        if len(self._seen) > _MOST_REMEMBERED:
-            self._seen.pop(next(iter(self._seen)), None)
 
 
 def _found(db: sqlite3.Connection, key: SessionKey) -> tuple[int, int]:
@@ -147,7 +146,7 @@ def _load(db: sqlite3.Connection, key: SessionKey, known: int, seen: int | None)
         return session, StoredSession(SessionState(), [])
     state, lost = _state(db, session, version)
     start = state.summary.turn if state.summary else 0
-    turns, odd = whole_turns(db.execute(_TURNS, (session, start)).fetchall(), start + 1, version)
+    turns, odd = whole_turns(partial(db.execute, _TURNS, (session, start)), start + 1, version)
     stored = StoredSession(state, turns, lost + odd)
     return session, _consistent(stored) if stored.repairs else stored
 
@@ -194,4 +193,4 @@ def _commit(
 
 def _all_turns(db: sqlite3.Connection, key: SessionKey) -> list[StoredTurn]:
     session, version = _found(db, key)
-    return whole_turns(db.execute(_TURNS, (session, 0)).fetchall(), 1, version)[0]
+    return whole_turns(partial(db.execute, _TURNS, (session, 0)), 1, version)[0]

@@ -11,18 +11,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from hotloop import Memory, ToolError, caller, tool
+from hotloop import Memory, memory_tools
 
-facts = Memory()  # the same file as that of the agent
-
-
-@tool(status="Noting: {fact}")
-def remember(fact: str) -> str:
-    """Keep a fact about the user, in one sentence, for later conversations."""
-    if not caller().user:
-        raise ToolError("It is not known who the user is.")
-    facts.remember(fact, user=caller().user)
-    return "noted"
+remember, *_ = memory_tools(Memory())  # the same file as that of the agent
 
 
 def now() -> str:

@@ -236,7 +236,7 @@ class Agent:
         return list(self._programs.known.tools) if self._programs.known is not None else []
 
     async def warm(self, connections: int = 1, *, prefix: bool = False) -> None:
-        """Open connections, also to tools, or load the embedded model, before the first run needs them.
+        """Open connections, also to tools and memory, or load the embedded model, before the first run needs them.
 
         With `prefix`, have the models also read the tools and instructions that every conversation begins with, where
         a service is known to cache them: a request for one token. Raises ModelError, ConfigError for a wrong argument.
@@ -245,7 +245,8 @@ class Agent:
         require(natural, f"warm(connections={connections!r}): give a whole number, 1 or more.")
         require(isinstance(prefix, bool), f"warm(prefix={prefix!r}): give True or False.")
         programs = await self._programs.listed()
-        await asyncio.gather(self._offer.connected(), self._backends.warm(connections))
+        ready = [self._offer.connected(), self._backends.warm(connections)]
+        await asyncio.gather(*ready, *([self._memory.warm()] if self._memory is not None else []))
         if prefix:
             await programs.prefill(bytes(self._front))
 

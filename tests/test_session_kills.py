@@ -72,9 +72,12 @@ def test_who_writes_is_free_again_when_its_process_is_killed_though_its_child_li
             await _try_to_write(store, "b")
             with pytest.raises(SessionBusy, match="Another run is writing to session a; wait for its end, or stop it"):
                 await _try_to_write(store, "a")
-            waiting = asyncio.create_task(session_process.add_turn(store, SessionKey("clerk", "a")))
+            key = SessionKey("clerk", "a")
+            given_up, waiting = (asyncio.create_task(session_process.add_turn(store, key)) for _ in range(2))
             await asyncio.sleep(0.05)
-            assert not waiting.done()
+            given_up.cancel()
+            await asyncio.wait([given_up, waiting], timeout=0.05)
+            assert given_up.cancelled() and not waiting.done()
             holder.kill()
             assert await asyncio.wait_for(waiting, ENOUGH) == 1
             holder.stdin.write("go on\n")

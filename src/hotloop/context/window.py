@@ -1,16 +1,116 @@
-"""Which turns the model sees."""
+"""Which turns of a conversation the model sees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Container, Sequence
+from functools import lru_cache
+from itertools import takewhile
+
+import msgspec
 
 from hotloop.context.conversation import Conversation, Turn
 from hotloop.context.settings import Window
+from hotloop.context.terms import terms
+
+_CUT_TO = 0.75  # of what the window may hold, so that for some turns the beginning of the prompt stays
+_MOST_TERMS = 32  # of a request, the rarest
+_ENOUGH = 0.3  # of the score of the turn that fits best: less is chance
+_READ = 2000  # characters of a turn
+_WORD = re.compile(r"\w+")
 
 
 def first_seen(turns: Sequence[Turn], window: Window, now: float) -> int:
-    return 0
+    """Where the first turn begins that is to be seen: 0 if nothing is to be left out, beyond the end if all is.
+
+    What is over the window is cut back to three quarters of it at once, by number as by age; `now` is Unix seconds.
+    """
+    place = 0
+    if window.turns is not None and len(turns) > window.turns:
+        place = len(turns) - max(int(window.turns * _CUT_TO), 1)
+    if _too_old(turns, window.age, now):
+        place = max(place, _too_old(turns, window.age, now, _CUT_TO))
+    if place == len(turns):
+        return sys.maxsize if turns else 0
+    return turns[place].start if place else 0
+
+
+class Relevance:
+    """Which earlier turns of one conversation fit a request by the words of the user and the model.
+
+    Of each turn these are read once; the longer the conversation, the more of them are kept.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[str, array[int]] = {}  # by term, the numbers of those that have it
+        self._read_to = 0  # the number of the newest turn that was read
+
+    def places(self, conversation: Conversation, window: Window, prompt: str, now: float) -> list[int]:
+        """The places of the turns that the model is to see, in their order.
+
+        They are the newest `window.turns`, and as many earlier ones as `window.relevant` that fit the request; none
+        that is older than `window.age`.
+        """
+        self._read(conversation)
+        turns = conversation.turns
+        first = _too_old(turns, window.age, now)
+        newest = max(first, len(turns) - (window.turns or 0))
+        earlier = {turns[place].number: place for place in range(first, newest)}
+        fit = sorted(earlier[number] for number in self._best(prompt, earlier, window.relevant))
+        return [*fit, *range(newest, len(turns))]
+
+    def _best(self, prompt: str, earlier: Container[int], most: int) -> list[int]:
+        """The numbers of those earlier turns that fit best; of equal ones the newer."""
+        asked = sorted(self._turns.keys() & set(terms(prompt)), key=lambda term: (len(self._turns[term]), term))
+        scores: Counter[int] = Counter()
+        for term in asked[:_MOST_TERMS]:
+            having = self._turns[term]
+            worth = math.log1p(self._read_to / len(having))
+            scores.update({number: worth for number in having if number in earlier})
+        best = sorted(scores, key=lambda number: (-scores[number], -number))[:most]
+        return [number for number in best if scores[number] >= _ENOUGH * scores[best[0]]]
+
+    def _read(self, conversation: Conversation) -> None:
+        turns = conversation.turns
+        new = sum(1 for _ in takewhile(lambda turn: turn.number > self._read_to, reversed(turns)))
+        ends = [*(turn.start - 1 for turn in turns[len(turns) - new + 1 :]), len(conversation.messages)]
+        for turn, end in zip(turns[len(turns) - new :], ends, strict=True) if new else ():
+            for term in _terms_of(conversation.messages[turn.start : end]):
+                self._turns.setdefault(term, array("I")).append(turn.number)
+            self._read_to = turn.number
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: str
+    content: str | None = None
+
+
+_decode = msgspec.json.Decoder(list[_Message]).decode
+
+
+def _terms_of(turn: bytearray) -> set[str]:
+    """The terms of what was said in a turn; not those of results, which say much beside the matter."""
+    messages = _decode(b"".join((b"[", turn, b"]")))
+    said = "\n".join(message.content or "" for message in messages if message.role != "tool")[:_READ]
+    return {term for word in set(_WORD.findall(said.lower())) for term in _terms_of_word(word)}
+
+
+@lru_cache(maxsize=1 << 14)
+def _terms_of_word(word: str) -> tuple[str, ...]:
+    return tuple(terms(word))
+
+
+def _too_old(turns: Sequence[Turn], age: float | None, now: float, share: float = 1.0) -> int:
+    """How many turns, from the first on, are older than this share of the age; one of unknown age is not."""
+    if age is None:
+        return 0
+    return sum(1 for _ in takewhile(lambda turn: 0 < turn.at < now - age * share, turns))
 
 
 def relevant_turns(conversation: Conversation, window: Window, prompt: str, now: float) -> list[int]:
-    return list(range(len(conversation.turns)))
+    """The same for one request alone."""
+    return Relevance().places(conversation, window, prompt, now)

@@ -381,7 +381,7 @@ def lived(scene: Scene, *before: RawReply) -> tuple[World, Agent, list[Any]]:
 
 # Runs
 
-SEARCH = settings(max_examples=150, deadline=None)
+SEARCH = settings(max_examples=100, deadline=None)
 
 
 @SEARCH

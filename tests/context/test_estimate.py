@@ -20,7 +20,7 @@ from hotloop.errors import ConfigError
 PIECE = re.compile(r"[A-Za-z]+|[0-9]+|[一-鿿]|\n|[^\sA-Za-z0-9一-鿿]+")
 SENTENCE = "the order of a customer has left our warehouse and may arrive tomorrow internationalisation"
 CODE = (
-    'def total(orders):\n    """Sum, in cents."""\n    return sum(each["price"] * each["count"] for each in orders)\n'
+    'def total(orders):\n    """The sum."""\n    return sum(each["price"] * each["count"] for each in orders)\n'
 )
 CHINESE = "您的订单已经从仓库发出，预计明天下午送到。如果地址有误，请尽快联系客服。"
 

@@ -99,6 +99,31 @@ def test_what_is_volatile_is_said_last_and_not_kept():
         assert after.startswith(stable)
 
 
+def test_a_service_that_takes_no_words_of_the_user_after_results_has_them_before():
+    """As Mistral's does: "Unexpected role 'user' after role 'tool'"."""
+    refused = raw(b"{\"message\":\"Unexpected role 'user' after role 'tool'\"}", status=400)
+
+    def replies(request):
+        roles = [message["role"] for message in request["messages"]]
+        if "user" in [after for before, after in itertools.pairwise(roles) if before == "tool"]:
+            return refused
+        return call("look_up", key="a") if roles[-1] == "user" and len(roles) < 3 else "There."
+
+    async def main():
+        agent, model = agent_of(replies, context=Context(volatile='It is "noon".'))
+        session = agent.session("a")
+        first = await session.run('Where is "it"?')
+        second = await session.run("Again?")
+        return first, second, model.requests
+
+    first, second, requests = run_virtual(main())
+    assert [(each.turn, each.why) for each in first.trace.attempts] == [(0, "first"), (1, "first"), (1, "correction")]
+    assert [each.why for each in second.trace.attempts] == ["first"]
+    assert said(requests[2])[0].startswith('Where is "it"?\n\n')
+    assert said(requests[2])[0].endswith('It is "noon".')
+    assert said(requests[3])[0] == 'Where is "it"?'
+
+
 def test_volatile_text_that_is_none_is_an_error():
     agent, _ = agent_of(context=Context(volatile=lambda: 3))
     with pytest.raises(ConfigError, match="volatile"):
@@ -270,7 +295,7 @@ def test_a_service_that_finds_the_prompt_too_long_gets_a_shorter_one_once():
     result, requests = run_virtual(main())
     assert result.output == "At last."
     made = [(attempt.why, attempt.outcome) for attempt in result.trace.attempts]
-    assert made == [("first", "failed"), ("summary", "ok"), ("first", "ok")]
+    assert made == [("first", "failed"), ("summary", "ok"), ("correction", "ok")]
     before, summary, after = requests[-3:]
     assert is_summary(summary)
     assert len(said(after)) < len(said(before))

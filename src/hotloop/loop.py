@@ -27,7 +27,7 @@ from hotloop.tools.running.calls import ReplyCalls
 from hotloop.tools.running.executor import Executor
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import ToolResult
-from hotloop.trace.ledger import Ledger, TurnFacts
+from hotloop.trace.ledger import Ledger, TurnFacts, Why
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import PendingCall
@@ -184,23 +184,24 @@ def _late(program: Program, run: RunContext, turn: int) -> str:
 async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
     """The next reply, to a prompt within its limit; if the service finds it too long all the same, once to less."""
     compactor = run.compactor
+    why: Why = "repair" if course.asked_again else "first"
     if compactor is None:
-        return await _think(program, run, calls, course)
+        return await _think(program, run, calls, why)
     if compactor.full:
         await compactor.make_room(run.ledger, run.deadline)
     length = len(run.conversation.messages)
     try:
-        reply = await _think(program, run, calls, course)
+        reply = await _think(program, run, calls, why)
     except ContextOverflow:
         if course.made_room or not await compactor.make_room(run.ledger, run.deadline):
             raise
         course.made_room, length = True, len(run.conversation.messages)
-        reply = await _think(program, run, calls, course)
+        reply = await _think(program, run, calls, "correction")
     compactor.reported(length, reply.usage)
     return reply
 
 
-def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Coroutine[Any, Any, Reply]:
+def _think(program: Program, run: RunContext, calls: ReplyCalls | None, why: Why) -> Coroutine[Any, Any, Reply]:
     """The next reply, to be awaited; without `calls` to hear of its calls, it is to have none but the answer."""
     told = None
     if program.output is not None and run.emit is not nobody:
@@ -219,7 +220,7 @@ def _think(program: Program, run: RunContext, calls: ReplyCalls | None, course: 
         aside=run.aside,
         check=program.check,
     )
-    return program.thinker.think(ask, "repair" if course.asked_again else "first")
+    return program.thinker.think(ask, why)
 
 
 def _last_words(program: Program, reply: Reply, course: _Course, turn: int) -> Reply:

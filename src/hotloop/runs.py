@@ -205,18 +205,22 @@ class Runs:
     ) -> Answer:
         """The answer to what was asked, at the end of this conversation."""
         asked, ledger = run.asked, run.ledger
+        deadline = Deadline(self._budget, ledger.start if session is None else ledger.at)
+        aside = await self._perceiving.aside(run.recall, ledger) if self._perceiving.any else ""
+        compactor = self._compactor(conversation) if session is None else session.compactor_of(conversation)
+        compactor.aside = aside
         context = RunContext(
             ledger,
             asked.emit,
-            Deadline(self._budget, ledger.start if session is None else ledger.at),
+            deadline,
             asked.caller,
             conversation,
             asked.journal,
             asked.prompt,
             asked.background,
             tasks=self._context.tasks,
-            aside=await self._perceiving.aside(run.recall, ledger) if self._perceiving.any else "",
-            compactor=self._compactor(conversation) if session is None else session.compactor_of(conversation),
+            aside=aside,
+            compactor=compactor,
             fetch=None if session is None else partial(session.store.result, session.key),
         )
         return await go(program, context)

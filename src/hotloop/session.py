@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 
 from hotloop.context.sessions.live import LiveSession
+from hotloop.errors import SessionBusy
 from hotloop.events import Event
 from hotloop.merging import Merged
 from hotloop.models.transport import Emit, nobody
@@ -17,6 +18,8 @@ from hotloop.runoptions import RunOptions
 from hotloop.runs import Result, Runs
 
 Busy = Literal["queue", "reject", "merge"]
+
+_MOST = 256  # runs of one session that are answered or wait
 
 
 class Session:
@@ -28,6 +31,7 @@ class Session:
     def __init__(self, runs: Runs, live: LiveSession, busy: Busy) -> None:
         self._runs = runs
         self._live = live
+        self._under_way = 0
         self._merged = Merged(self._answer) if busy == "merge" else None
 
     @property
@@ -74,6 +78,15 @@ class Session:
             return await self._live.delete()
 
     async def _ask(self, prompt: str, options: RunOptions, emit: Emit = nobody) -> Result:
+        if self._under_way >= _MOST:
+            raise SessionBusy(f"{_MOST} runs of session {self.id} are under way; wait until some have ended.")
+        self._under_way += 1
+        try:
+            return await self._answered(prompt, options, emit)
+        finally:
+            self._under_way -= 1
+
+    async def _answered(self, prompt: str, options: RunOptions, emit: Emit) -> Result:
         if self._merged is not None:
             result: Result = await self._merged.ask(prompt, options, emit)
             return result

@@ -24,6 +24,8 @@ _RESULT = (
     "Summarise this result of a tool in at most {} words, for a model that has to answer a user from it. Keep every "
     "name, number, date and id that may matter. Write nothing but the summary.\n\n{}"
 )
+_OF_ANY, _OF_TOOL = b'{"role":"', b'{"role":"tool"'
+_NOTED = b'{"role":"assistant","content":"Noted."},'  # some services take no words of the user right after results
 _NO_DEADLINE = Deadline(None, 0)
 _WORDS_PER_TOKEN = 0.6  # of English; less than there are, so that a summary stays within its bound
 
@@ -40,7 +42,8 @@ class Summariser:
 
         Without a deadline it is asked for in the background. `spent` gets the requests. Raises ModelError.
         """
-        asked = bytearray(messages + b"," + _of_user(_CONVERSATION))
+        noted = _NOTED if messages.startswith(_OF_TOOL, messages.rfind(_OF_ANY)) else b""
+        asked = bytearray(b",".join((messages, noted + _of_user(_CONVERSATION))))
         return await self._asked(asked, spent, deadline or _NO_DEADLINE, background=deadline is None)
 
     async def result(self, text: str, tokens: int, spent: list[AttemptFacts]) -> str:

@@ -16,6 +16,7 @@ from hotloop.trace.ledger import AttemptFacts, Ledger, Usage
 
 _log = logging.getLogger("hotloop.context")
 
+_WAITED = "while the run waited"
 _LOST = "The beginning of this conversation was left out, because it could not be summarised."
 
 
@@ -28,6 +29,7 @@ class Compactor:
 
     def __init__(self, conversation: Conversation, context: Context, rates: TokenRates, summarise: Summarise) -> None:
         self.conversation = conversation
+        self.aside = ""  # what is said in the prompts of this run only
         self._context = context
         self._size = PromptSize(rates)
         self._summarise = summarise
@@ -38,7 +40,7 @@ class Compactor:
     @property
     def tokens(self) -> int:
         """About how many tokens the next prompt has."""
-        return self._size.tokens(self.conversation.messages)
+        return self._size.tokens(self.conversation.messages, self.aside)
 
     @property
     def full(self) -> bool:
@@ -59,13 +61,13 @@ class Compactor:
         self._first = turns[-keep].number
         self._background = asyncio.create_task(self._ahead(turns[-keep].start))
 
-    def swap_in(self, ledger: Ledger) -> None:
+    def swap_in(self, ledger: Ledger, how: str = "in the background") -> None:
         """At the beginning of a turn: put a summary that is ready in the place of what it stands for."""
         if self._background is not None and self._background.done():
             task, self._background = self._background, None
             place = next((turn.start for turn in self.conversation.turns if turn.number == self._first), 0)
             if place and not task.cancelled() and (summary := task.result()):
-                self._put(place, summary, ledger, "in the background")
+                self._put(place, summary, ledger, how)
             self._told(ledger)
 
     async def make_room(self, ledger: Ledger, deadline: Deadline) -> bool:
@@ -75,7 +77,7 @@ class Compactor:
         """
         if self._background is not None:
             await asyncio.wait([self._background])
-            self.swap_in(ledger)
+            self.swap_in(ledger, _WAITED)
             ledger.mark("context", "waited for the summary")
             if self._context.limit is not None and not self.full:
                 return True
@@ -87,7 +89,7 @@ class Compactor:
         except HotloopError as error:
             _log.warning("A conversation is too long and could not be summarised; its beginning is left out: %s", error)
             summary = _LOST
-        self._put(place, summary, ledger, "while the run waited")
+        self._put(place, summary, ledger, _WAITED)
         self._told(ledger)
         ledger.mark("context", "summarised")
         return True

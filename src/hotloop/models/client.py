@@ -15,6 +15,7 @@ import msgspec
 
 from hotloop.errors import (
     CircuitOpen,
+    InvalidRequest,
     ModelError,
     ReplyTimeout,
     ServiceBusy,
@@ -114,6 +115,7 @@ class _Thought:
             max_tokens=self._max_tokens,
             session=ask.session,
             aside=ask.aside,
+            aside_last=client.service.aside_last,
         )
         return Attempt(client, ask, body, why=self._why, max_tokens=self._max_tokens)
 
@@ -145,12 +147,19 @@ class _Thought:
             return False
         if isinstance(failed, ToolUseFailed):
             self._added = _correction(failed)
+        elif self._refuses_aside(failed):
+            self._client.service.aside_last = False
         elif isinstance(failed, TruncatedReply):
             self._max_tokens = 2 * (self._max_tokens or attempt.exchange.stream.written or _MORE_TOKENS // 2)
         else:
             return False
         self._changed.add(type(failed))
         return True
+
+    def _refuses_aside(self, failed: ModelError) -> bool:
+        """Whether the service takes no words of the user after results, which is where the aside was."""
+        said_last = bool(self._ask.aside) and self._client.service.aside_last
+        return said_last and isinstance(failed, InvalidRequest) and "role" in str(failed).lower()
 
     def _delay(self, failed: ModelError, left: int | None) -> float:
         """Seconds to wait before the next attempt; raises the error if there is to be none.

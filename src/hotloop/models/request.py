@@ -7,6 +7,7 @@ after them. The prefix that a service caches so never changes by a byte.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from hotloop.models.dialects import Dialect
 _encode = msgspec.json.encode
 _OF_ANY = b'{"role":"'
 _OF_USER = b'{"role":"user"'
+_WORDS = re.compile(_OF_USER + rb',"content":"(?:[^"\\]|\\.)*"\}', re.DOTALL)
+_Pieces = tuple[bytes | bytearray | memoryview, ...]
 
 
 class AnswerForm(msgspec.Struct, frozen=True):
@@ -101,11 +104,12 @@ class RequestTemplate:
         max_tokens: int | None = None,
         session: str = "",
         aside: str = "",
+        aside_last: bool = True,
     ) -> bytes:
         """One request over these messages; `tools=False` asks for an answer without calls.
 
-        `session` names the conversation, for services that keep one where its prefix is cached. `aside` is said last,
-        in this request only.
+        `session` names the conversation, for services that keep one where its prefix is cached. `aside` is said in this
+        request only: last, or, where a service takes no words of the user after results, with the user's last words.
         """
         tail = self._end if tools else self._last_end
         if cap := max_tokens or self.max_tokens:
@@ -114,11 +118,12 @@ class RequestTemplate:
             tail += self._sticky(session)
         front = self._prefix if tools else self._bare
         if aside:
-            return b"".join((front, *_with_aside(messages, aside), b"]", tail, b"}"))
+            said = _with_aside if aside_last else _with_early_aside
+            return b"".join((front, *said(messages, aside), b"]", tail, b"}"))
         return b"".join((front, messages, b"]", tail, b"}"))
 
 
-def _with_aside(messages: bytes | bytearray, aside: str) -> tuple[bytes | bytearray | memoryview, ...]:
+def _with_aside(messages: bytes | bytearray, aside: str) -> _Pieces:
     """The messages and what is said aside: at the end of the user's words, where these are the last message.
 
     No other message is touched, so that the next request begins with the same bytes; and no two messages in a row are
@@ -127,6 +132,15 @@ def _with_aside(messages: bytes | bytearray, aside: str) -> tuple[bytes | bytear
     if messages.startswith(_OF_USER, messages.rfind(_OF_ANY)):
         return memoryview(messages)[:-2], _encode(f"\n\n{aside}")[1:], b"}"
     return messages, b"," if messages else b"", _OF_USER, b',"content":', _encode(aside), b"}"
+
+
+def _with_early_aside(messages: bytes | bytearray, aside: str) -> _Pieces:
+    """The messages, with what is said aside at the end of the user's last words, wherever these are."""
+    found = _WORDS.match(messages, max(messages.rfind(_OF_USER), 0))
+    if found is None:
+        return _with_aside(messages, aside)
+    end, whole = found.end() - 2, memoryview(messages)
+    return whole[:end], _encode(f"\n\n{aside}")[1:-1], whole[end:]
 
 
 def _offered(definitions: Sequence[bytes]) -> bytes:

@@ -50,6 +50,7 @@ class Service:
         self.latencies = Latencies(model.policy.hedge_share)
         self.watch = PrefixWatch(model.spoken, self.name)
         self.payoff = Payoff()
+        self.aside_last = True  # as long as it has not refused words of the user after results
         self._breaker = None if model.policy.breaker is None else CircuitBreaker(model.policy.breaker)
         self._replies = 0
         self._hedges = False  # nobody who asks it sends second requests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,8 @@ from hotloop.context.sessions.live import LiveSession
 from hotloop.context.sessions.record import SessionKey, SessionStore
 from hotloop.context.settings import Window
 from hotloop.fields import require
+
+_log = logging.getLogger("hotloop.sessions")
 
 _MOST = 256  # that are kept in memory; others are read again
 
@@ -42,6 +45,8 @@ class OpenSessions:
 
             return InProcessSessions()
         if self._place is None or isinstance(self._place, str | Path):
+            if not self._agent:
+                _log.warning("An agent without a name shares its sessions with all others that have none; give it one.")
             from hotloop.context.sessions.sqlite import SQLiteSessions
 
             return SQLiteSessions(self._place)

@@ -248,7 +248,7 @@ def test_long_text_is_summarised_and_the_whole_can_be_read():
 
     async def summarise(text: str, tokens: int, spent: list) -> str:
         asked.append((text, tokens))
-        return await good(text, tokens)
+        return await good(text, tokens, spent)
 
     done = acted(report_tool(), summarise, prompt="Which words?")
     mark = "[summary of 2,250 tokens; all of it with read_result id0]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sqlite3
 import stat
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -54,8 +56,8 @@ def read(db: sqlite3.Connection) -> list[str]:
     return [text for (text,) in db.execute("SELECT text FROM notes ORDER BY rowid")]
 
 
-def started(code: str, path: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", PROCESS + code, str(path), *arguments]
+def started(code: str, path: Path, *arguments: str, before: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-c", before + PROCESS + code, str(path), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -68,6 +70,23 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("hotloop notes")]
+
+
+def change_much(db: sqlite3.Connection, seed: int) -> None:
+    """Add short and long rows, kept and secret ones, and change some, so that SQLite moves rows between pages."""
+    chance = random.Random(seed)
+    for number in range(100):
+        add(f"{chance.choice(['kept', 'secret'])} {number} " * chance.choice([1, 10, 100, 1000]))(db)
+        longer = "UPDATE notes SET text = text || substr(text, 1, ?) WHERE rowid = ?"
+        db.execute(longer, (chance.choice([10, 1000]), chance.randint(1, number + 1)))
+
+
+def delete_secrets(db: sqlite3.Connection) -> int:
+    return db.execute("DELETE FROM notes WHERE text LIKE 'secret%'").rowcount
+
+
+def are_secrets_in(folder: Path) -> bool:
+    return any(b"secret" in path.read_bytes() for path in folder.iterdir())
 
 
 def test_work_is_done_whole_or_not_at_all(notes):
@@ -159,22 +178,66 @@ def test_closing_waits_for_what_was_asked_for(notes):
     assert notes.do_sync(read) == ["0", "1", "2", "3", "4"]
 
 
-def test_what_is_erased_is_nowhere_in_the_file(notes, tmp_path):
-    def delete(db: sqlite3.Connection) -> int:
-        return db.execute("DELETE FROM notes WHERE text LIKE 'secret%'").rowcount
-
-    def found() -> bool:
-        return any(b"secret" in path.read_bytes() for path in tmp_path.iterdir())
-
+def test_what_is_overwritten_is_no_longer_where_it_was(notes, tmp_path):
     async def main() -> None:
         await notes.do(add("kept"))
         await notes.do(add("secret" * 5000))
-        assert found()
-        assert await notes.erase(delete) == 1
-        assert not found()
+        assert are_secrets_in(tmp_path)
+        assert await notes.overwrite(delete_secrets) == 1
+        assert not are_secrets_in(tmp_path)
         assert await notes.read(read) == ["kept"]
 
     asyncio.run(main())
+
+
+def test_what_is_erased_is_nowhere_in_the_file_however_it_was_moved_about(notes, tmp_path):
+    async def main() -> None:
+        for seed in range(12):
+            await notes.do(partial(change_much, seed=seed))
+            kept = [text for text in await notes.read(read) if text.startswith("kept")]
+            assert are_secrets_in(tmp_path)
+            assert await notes.erase(delete_secrets) > 0
+            assert not are_secrets_in(tmp_path), seed
+            assert await notes.read(read) == kept
+
+    asyncio.run(main())
+
+
+def test_who_erases_waits_for_another_process_that_reads(notes, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("hotloop.sqlitefile.BUSY_SECONDS", 0)  # SQLite itself does not wait
+    tries = []
+
+    def traced(statement: str) -> None:
+        if "checkpoint" in statement:
+            tries.append(statement)
+            if len(tries) == 3:
+                reader.commit()
+
+    def delete(db: sqlite3.Connection) -> int:
+        db.set_trace_callback(traced)
+        return delete_secrets(db)
+
+    notes.do_sync(add("secret"))
+    with closing(sqlite3.connect(notes.path, check_same_thread=False)) as reader:
+        reader.execute("BEGIN")
+        assert read(reader) == ["secret"]
+        assert asyncio.run(notes.erase(delete)) == 1
+        assert not are_secrets_in(tmp_path)
+    assert (len(tries), caplog.text) == (3, "")
+
+
+def test_what_somebody_still_reads_is_said_not_to_be_erased_yet(notes, tmp_path, monkeypatch, caplog):
+    for module in ("database", "sqlitefile"):
+        monkeypatch.setattr(f"hotloop.{module}.BUSY_SECONDS", 0)
+    notes.do_sync(add("secret"))
+    with closing(sqlite3.connect(notes.path)) as reader:
+        reader.execute("BEGIN")
+        assert read(reader) == ["secret"]
+        assert asyncio.run(notes.erase(delete_secrets)) == 1
+    told = f"What was deleted of the notes is still in {notes.path} or in its log: another process has been reading"
+    assert told in caplog.text and are_secrets_in(tmp_path)
+    assert asyncio.run(notes.erase(delete_secrets)) == 0
+    assert not are_secrets_in(tmp_path)
 
 
 # Files that cannot be used
@@ -336,6 +399,22 @@ print(threading.active_count())
     assert said(process) == "2\n"
     assert [path.name for path in notes.path.parent.iterdir()] == ["notes.db"]
     assert notes.do_sync(read) == ["one", "two"]
+
+
+def test_what_is_written_while_the_process_ends_is_kept_whoever_wants_it_written(notes):
+    process = started(
+        """
+import atexit  # which calls what was registered last first
+
+notes.do_sync(add("before"))
+atexit.register(lambda: notes.do_sync(add("at the end")))
+""",
+        notes.path,
+        before="import atexit; atexit.register(lambda: [notes.do_sync(add('last')), notes.do_sync(add('very last'))])",
+    )
+    assert said(process) == ""
+    assert [path.name for path in notes.path.parent.iterdir()] == ["notes.db"]
+    assert notes.do_sync(read) == ["before", "at the end", "last", "very last"]
 
 
 @posix

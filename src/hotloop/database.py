@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import logging
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +16,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from hotloop.fields import require
-from hotloop.sqlitefile import Layout, connect, explained, making
+from hotloop.sqlitefile import BUSY_SECONDS, Layout, connect, explained, making
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
+_log = logging.getLogger("hotloop.database")
 _PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON")
-_READ, _WRITE, _EMPTY_LOG = "BEGIN", "BEGIN IMMEDIATE", "PRAGMA wal_checkpoint(TRUNCATE)"
+_READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
+_STILL_THERE = (
+    "What was deleted of the %s is still in %s or in its log: another process has been reading there for %.0f s. "
+    "It goes with what is deleted next."
+)
+_PAUSE = 0.01  # seconds between two tries to empty the log
 
 
 def state_path(name: str) -> Path:
@@ -49,9 +58,19 @@ class Database:
         """`do` for work that only reads: it has all as it was at one moment, and waits for no other process."""
         return await self._file.aside(_READ, work)
 
+    async def overwrite(self, work: Work[T]) -> T:
+        """`do` for work that deletes: when it is done, what it has deleted is overwritten where it was.
+
+        Copies may be left, for SQLite does not clear what it moves from one page to another.
+        """
+        return await self._file.aside(_WRITE, work, self._file.empty_log)
+
     async def erase(self, work: Work[T]) -> T:
-        """`do` for work that deletes: when it is done, what it has deleted is on no page of the file any more."""
-        return await self._file.aside(_WRITE, work, _EMPTY_LOG)
+        """`do` for work that deletes: when it is done, what it has deleted is on no page of the file any more.
+
+        The whole file is written anew for that, which takes about 10 ms for each MB of it.
+        """
+        return await self._file.aside(_WRITE, work, self._file.rewrite)
 
     def do_sync(self, work: Work[T]) -> T:
         """`do` for code that is not async, in its own thread."""
@@ -70,8 +89,10 @@ class _File:
         self._layout = layout
         self._connection: sqlite3.Connection | None = None
         self._identity = (0, 0)
-        self._end: weakref.finalize[..., _File] | None = None
         self.start()
+
+    def __del__(self) -> None:
+        self.disconnect()
 
     def start(self) -> None:
         """Begin, once more in a forked child, where neither threads nor what they had locked live on."""
@@ -79,26 +100,43 @@ class _File:
         self._choosing = threading.Lock()  # the thread; only ever for a moment
         self._thread: ThreadPoolExecutor | None = None
 
-    def aside(self, begin: str, work: Work[T], after: str = "") -> asyncio.Future[T]:
+    def aside(self, begin: str, work: Work[T], after: Work[None] | None = None) -> asyncio.Future[T]:
         """`transaction` in the thread, after all that was given to it before."""
         with self._choosing:
             self._thread = self._thread or ThreadPoolExecutor(1, f"hotloop {self._layout.what}")
             return asyncio.get_running_loop().run_in_executor(self._thread, self.transaction, begin, work, after)
 
-    def transaction(self, begin: str, work: Work[T], after: str = "") -> T:
-        """What `work` gives, in a transaction that the statement `begin` begins; `after` is executed after it."""
+    def transaction(self, begin: str, work: Work[T], after: Work[None] | None = None) -> T:
+        """What `work` gives, in a transaction that the statement `begin` begins; `after` is done after it."""
         with explained(self._path, self._layout.what), self.using:
             db = self._connected()
             try:
                 with db:
                     db.execute(begin)
                     done = work(db)
-                if after:
-                    db.execute(after)
+                if after is not None:
+                    after(db)
                 return done
             except sqlite3.Error:
                 self.disconnect()  # whatever it was, the next one begins afresh
                 raise
+            finally:
+                if _ending.is_set():
+                    self.disconnect()
+
+    def rewrite(self, db: sqlite3.Connection) -> None:
+        """Write the file anew, with nothing in it but what it holds."""
+        db.execute("VACUUM")
+        self.empty_log(db)
+
+    def empty_log(self, db: sqlite3.Connection) -> None:
+        """Bring all that was committed into the file itself, and leave nothing in the log beside it."""
+        until = time.monotonic() + BUSY_SECONDS
+        while _busy(db):
+            if time.monotonic() > until:
+                _log.warning(_STILL_THERE, self._layout.what, self._path, BUSY_SECONDS)
+                return
+            time.sleep(_PAUSE)
 
     def close(self) -> None:
         with self._choosing:
@@ -109,9 +147,9 @@ class _File:
             self.disconnect()
 
     def disconnect(self) -> None:
-        if self._end is not None:
-            self._end()
-        self._connection = self._end = None
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._identity != _identity(self._path):
@@ -119,8 +157,13 @@ class _File:
         if self._connection is None:
             self._connection = connect(self._path, self._layout, *_PRAGMAS, journal="WAL")
             self._identity = _identity(self._path)
-            self._end = weakref.finalize(self, self._connection.close)  # when the process ends, at the latest
         return self._connection
+
+
+def _busy(db: sqlite3.Connection) -> bool:
+    """Try to empty the log; whether somebody reads from it."""
+    (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return bool(busy)
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -142,6 +185,19 @@ def _file(path: Path, layout: Layout) -> _File:
         if found is None:
             found = _files[path, layout] = _File(path, layout)
         return found
+
+
+_ending = threading.Event()  # the files were closed for the last time; who uses one after that closes it at once
+
+
+@atexit.register
+def _at_exit() -> None:
+    _ending.set()
+    with _sharing:
+        files = list(_files.values())
+    for file in files:
+        with file.using:
+            file.disconnect()
 
 
 def _before_fork() -> None:

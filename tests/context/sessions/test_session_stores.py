@@ -109,6 +109,16 @@ async def test_what_is_deleted_is_gone_also_for_who_knows_it(store):
     assert (await store.load(KEY)).turns == [turn(1)]
 
 
+async def test_several_are_deleted_at_once(store):
+    keys = [SessionKey("clerk", name) for name in "abcd"]
+    for key in keys[:3]:
+        await keep(store, key, 1)
+    assert await store.delete(keys[0], keys[3], keys[1])
+    assert not await store.delete(keys[0], keys[3])
+    assert not await store.delete()
+    assert [info.id for info in await store.sessions()] == ["c"]
+
+
 async def test_list_has_those_of_an_agent_and_a_user_the_latest_first_with_their_sizes(store):
     for agent, session, user in [("a", "1", "ann"), ("a", "2", "bob"), ("b", "1", "ann"), ("", "1", "")]:
         await keep(store, SessionKey(agent, session), 1, user=user)

@@ -58,13 +58,20 @@ async def test_loading_never_looks_at_whole_results(store):
     assert (await store.load(KEY)).turns == [turn(1)]
 
 
-async def test_deleted_conversation_is_nowhere_in_the_folder(store):
-    secret = SessionKey("clerk", "secret-id")
-    await store.commit(secret, SessionState(version=1, user="secret-user"), turn(1, "secret-text"), {"a": "secret-a"})
-    await keep(store, KEY, 1)
-    await store.delete(secret)
-    assert not any(b"secret" in path.read_bytes() for path in store.path.parent.iterdir())
-    assert [info.id for info in await store.sessions()] == ["chat"]
+async def test_deleted_conversations_are_nowhere_in_the_folder_however_long_their_turns_were(store):
+    chance = random.Random(1)
+    secret = [SessionKey("clerk", f"secret-{number}-") for number in range(6)]
+    for number in range(1, 41):
+        for key in (*secret, KEY):
+            text = f"{key.id} {number} " * chance.choice([1, 10, 100, 1000])
+            state = SessionState(version=number, user=f"{key.id}'s")
+            await store.commit(key, state, turn(number, text), {f"call{number}": text[: chance.randrange(2000)]})
+    for keys in (secret[:1], secret[1:2], secret[2:]):
+        assert await store.delete(*keys)
+        left = b"".join(path.read_bytes() for path in store.path.parent.iterdir())
+        assert not any(key.id.encode() in left for key in keys)
+    assert [(info.id, info.turns) for info in await store.sessions()] == [("chat", 40)]
+    assert (await store.load(KEY)).repairs == ()
 
 
 @pytest.mark.parametrize(

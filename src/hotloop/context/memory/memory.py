@@ -121,10 +121,10 @@ class Memory:
         return fact
 
     async def forget(self, fact_id: str, *, user: str) -> bool:
-        """Delete a fact of a user; False if there is none with this id."""
+        """Delete a fact of a user, where it is in the file; False if there is none with this id."""
         check_whose(user)
         await self._writer.flush()
-        found = await self._place.erase(partial(forget, user=user, fact_id=fact_id))
+        found = await self._place.overwrite(partial(forget, user=user, fact_id=fact_id))
         self._front.drop(user)
         return found
 
@@ -135,7 +135,7 @@ class Memory:
         """
         check_whose(user)
         await self._writer.flush()
-        count = await self._place.erase(partial(_delete, user=user))
+        count = await self._place.erase(partial(delete, user=user))
         self._front.drop(user)
         return count
 
@@ -197,10 +197,3 @@ class Memory:
     def _learned(self, user: str, vectors: Mapping[str, bytes], change: int) -> None:
         self._front.learned(user, vectors)
         self._front.wrote(change)
-
-
-def _delete(db: Connection, user: str) -> int:
-    count = delete(db, user)
-    db.commit()
-    db.execute("VACUUM")  # which no transaction can be; without it, pages keep copies of what was moved between them
-    return count

@@ -23,8 +23,11 @@ class Place(Protocol):
     async def read(self, work: Work[T]) -> T:
         """What `work` reads."""
 
-    async def erase(self, work: Work[T]) -> T:
+    async def overwrite(self, work: Work[T]) -> T:
         """What `work` gives, which deletes."""
+
+    async def erase(self, work: Work[T]) -> T:
+        """What `work` gives, which deletes so that nothing of it is left."""
 
     def do_sync(self, work: Work[T]) -> T:
         """What `work` gives, in this thread."""
@@ -63,6 +66,9 @@ class InProcess:
             self._db.execute(statement)
 
     async def read(self, work: Work[T]) -> T:
+        return self.do_sync(work)
+
+    async def overwrite(self, work: Work[T]) -> T:
         return self.do_sync(work)
 
     async def erase(self, work: Work[T]) -> T:

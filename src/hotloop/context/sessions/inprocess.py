@@ -102,10 +102,10 @@ class InProcessSessions:
             ]
         return sorted(infos, key=lambda info: info.updated, reverse=True)
 
-    async def delete(self, key: SessionKey) -> bool:
+    async def delete(self, *keys: SessionKey) -> bool:
         """See `SessionStore`."""
         with self._lock:
-            return self._forget(key)
+            return sum(map(self._forget, keys)) > 0
 
     async def aclose(self) -> None:
         """Nothing is open, and what is kept stays."""

@@ -113,8 +113,11 @@ class SessionStore(Protocol):
     async def sessions(self, agent: str | None = None, user: str | None = None) -> list[SessionInfo]:
         """The conversations of this agent and of this user (None: of all), the latest first."""
 
-    async def delete(self, key: SessionKey) -> bool:
-        """Forget a conversation, with its results, for good; False if there was none."""
+    async def delete(self, *keys: SessionKey) -> bool:
+        """Forget conversations, with their results, for good; False if there was none of them.
+
+        Whoever writes to one meanwhile gets SessionConflict.
+        """
 
     async def aclose(self) -> None:
         """Close what is open; it is opened again when it is used again."""

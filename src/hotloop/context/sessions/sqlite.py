@@ -119,9 +119,10 @@ class SQLiteSessions:
         rows = await self._file.read(lambda db: db.execute(query, list(wanted.values())).fetchall())
         return [SessionInfo(*row) for row in rows]
 
-    async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore`."""
-        return await self._file.erase(lambda db: db.execute(_DELETE, (key.agent, key.id)).rowcount > 0)
+    async def delete(self, *keys: SessionKey) -> bool:
+        """See `SessionStore`. The whole file is written anew for that, which takes about 10 ms for each MB of it."""
+        rows = [(key.agent, key.id) for key in keys]
+        return await self._file.erase(lambda db: db.executemany(_DELETE, rows).rowcount > 0)
 
     async def aclose(self) -> None:
         """See `SessionStore`."""

@@ -36,7 +36,7 @@ from figures import Row, table
 from platforms import loop_factory
 from processes import Contestant, Service, Unusable
 
-FRAMEWORKS = [SDK, *(name for name in environments.NAMES if name not in (SDK, "aiohttp"))]
+FRAMEWORKS = [SDK, *(name for name in environments.NAMES if name not in (SDK, "aiohttp", "estimate"))]
 HEADING = ["", "hotloop", "other", "", "ratio", "95 % interval", "bound", "", ""]
 FRAMEWORKS_HEADING = ["", "theirs", "ours", "", "ratio", "95 % interval", "bound", "", ""]
 

@@ -186,7 +186,7 @@ def talks(count: int) -> list[Talk]:
 def _talk(kind: str, turn: Callable[[Texts], Turn], seed: int) -> Talk:
     texts = Texts(random.Random(f"{kind} {seed}"))
     instructions = texts.chinese(300) if kind == "客服" else texts.english(500)
-    conversation, ends, prompts = Conversation(instructions), [], []
+    conversation, ends, prompts = Conversation.of(instructions), [], []
     ends.append(len(conversation.messages))
     for number in range(1, TURNS + 1):
         said = turn(texts)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -552,3 +553,61 @@ def test_a_model_remembers_by_tools_what_a_later_conversation_knows():
         return said(model.requests[-1])
 
     assert run_virtual(main())[-1].endswith("- The user lives in Xi'an.")
+
+
+# Within the budget
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_a_summary_that_takes_too_long_costs_the_beginning_and_not_the_answer(background):
+    async def main():
+        slow = ScriptedModel([SUMMARY] * 9, ttft=60.0)
+        context = Context(
+            limit=700,
+            compact_at=0.5 if background else 0.99,
+            keep=2,
+            summarizer=Model(name="slow", endpoint=slow),
+        )
+        agent, model = agent_of(answering, ttft=0.1, context=context, budget=Budget(total=5.0, answer_reserve=1.0))
+        results = await grow(agent.session("a"), 14)
+        await agent.aclose()
+        return results, said(model.requests[-1])
+
+    results, texts = run_virtual(main())
+    assert max(result.trace.end_to_end_ms for result in results) <= 4100
+    assert any("left out" in text for text in texts)
+
+
+def test_a_summary_that_is_no_shorter_is_not_taken():
+    def replies(request):
+        return SUMMARY * 300 if is_summary(request) else answering(request)
+
+    async def main():
+        agent, model = agent_of(replies, context=Context(limit=700, compact_at=0.99, keep=2))
+        await grow(agent.session("a"), 14)
+        return said(model.requests[-1])
+
+    texts = run_virtual(main())
+    assert any("left out" in text for text in texts)
+    assert not any(SUMMARY in text for text in texts)
+
+
+def test_what_is_said_aside_counts_towards_the_limit():
+    async def main():
+        agent, model = agent_of(context=Context(limit=700, keep=1, compact_at=0.99, volatile="y " * 900))
+        session = agent.session("a")
+        results = await grow(session, 6)
+        return [len(json.dumps(request["messages"])) // 4 for request in model.requests], results
+
+    sizes, results = run_virtual(main())
+    assert any("compaction" in result.trace.facts for result in results)
+    assert max(sizes[3:]) < 850
+
+
+def test_prompts_may_be_merged_from_several_threads():
+    model = ScriptedModel(lambda request: "Yes.")
+    agent = Agent(model="m", endpoint=model, sessions=":memory:", busy="merge")
+    session = agent.session("a")
+    with ThreadPoolExecutor(3) as threads:
+        results = list(threads.map(lambda number: session.run_sync(f"{number}").output, range(6)))
+    assert results == ["Yes."] * 6

@@ -359,3 +359,23 @@ def test_sessions_that_are_not_used_are_let_go_and_read_again(tmp_path):
         return said(model.requests[-1])
 
     assert run_virtual(main()) == ["Hi", "Yes.", "Again"]
+
+
+def test_what_is_of_another_user_is_neither_shown_nor_deleted_nor_written_to(tmp_path):
+    async def main():
+        agent, _ = agent_of(yes, tmp_path)
+        await agent.session("a", user="ann").run("Hi")
+        await agent.aclose()
+        later, _ = agent_of(yes, tmp_path)
+        of_bob = later.session("a", user="bob")
+        for work in (of_bob.run, of_bob.run):
+            with pytest.raises(ConfigError, match="another user"):
+                await work("Again")
+        for work in (of_bob.history, of_bob.delete):
+            with pytest.raises(ConfigError, match="another user"):
+                await work()
+        (info,) = await SQLiteSessions(tmp_path / "sessions.db").sessions()
+        await later.aclose()
+        return info.user, info.turns
+
+    assert run_virtual(main()) == ("ann", 1)

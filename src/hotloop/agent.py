@@ -14,7 +14,6 @@ from hotloop.budget import Budget
 from hotloop.config.arguments import agent_arguments
 from hotloop.config.options import check_options, first_model
 from hotloop.config.spec import AgentSpec, load_spec
-from hotloop.context.conversation import Conversation
 from hotloop.context.sessions.live import LiveSession
 from hotloop.context.sessions.record import SessionStore
 from hotloop.context.settings import Context
@@ -136,7 +135,6 @@ class Agent:
         if self._output is not None:
             services = [(each.dialect, each.stream) for each in self._backends.all]
             instructions = self._output.instructions(instructions, services, bool(tools))
-        self._front = Conversation(instructions).messages
         self._compile = partial(
             ProgramCache,
             backends=self._backends,
@@ -248,7 +246,7 @@ class Agent:
         ready = [self._offer.connected(), self._backends.warm(connections)]
         await asyncio.gather(*ready, *([self._memory.warm()] if self._memory is not None else []))
         if prefix:
-            await programs.prefill(bytes(self._front))
+            await programs.prefill(bytes(self._runs.start.messages))
 
     async def aclose(self) -> None:
         """Close connections and files; the agent can be used again."""

@@ -91,6 +91,12 @@ class Deadline:
         """What is left for tools, that is without the answer reserve, never below 0; None without a deadline."""
         return None if self.tools_end is None else max(self.tools_end - now, 0)
 
+    def before_answer(self) -> Deadline:
+        """A deadline that keeps the answer reserve free."""
+        earlier = Deadline(None, 0)
+        earlier.end = earlier.tools_end = self.tools_end
+        return earlier
+
     def answer_now(self, now: int) -> bool:
         """True once only the answer reserve is left: no more tools, ask for the answer."""
         return self.tools_end is not None and now >= self.tools_end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Budget
-from hotloop.context.conversation import Conversation, SavedConversation
+from hotloop.context.conversation import Conversation
 from hotloop.errors import ConfigError, ContextOverflow, OutputInvalid, RepeatedFailure, TurnLimit
 from hotloop.events import Reset
 from hotloop.models.ahead.speculation import Speculation, Speculator, Work
@@ -71,7 +71,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     `routes` are what a router had decided, so that the run stays with the model that it is with.
     """
 
-    conversation: SavedConversation
+    conversation: Conversation
     turns: list[TurnFacts]
     turn: int
     reply: Reply
@@ -197,7 +197,8 @@ async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | 
             raise
         course.made_room, length = True, len(run.conversation.messages)
         reply = await _think(program, run, calls, "correction")
-    compactor.reported(length, reply.usage)
+    if calls is not None and run.ledger.attempts[-1].why not in ("fallback", "escalation"):  # what counts alike
+        compactor.reported(length, reply.usage)
     return reply
 
 
@@ -322,7 +323,7 @@ def _remember_results(conversation: Conversation, ids: list[str], results: list[
 def _save(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, failures: _Failures) -> bytes:
     ledger = run.ledger
     saved = Checkpoint(
-        conversation=run.conversation.save(),
+        conversation=run.conversation,
         turns=ledger.turns,
         turn=ledger.turn,
         reply=reply,

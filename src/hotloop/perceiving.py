@@ -35,7 +35,8 @@ class Perceiving:
         """Begin to look for facts that fit the request, beside whatever is done next; None if there is no memory."""
         if self._memory is None or not caller.user:
             return None
-        return Recall(self._memory, prompt, caller, min(self._memory.timeout, self._seconds or self._memory.timeout))
+        seconds = self._memory.timeout if self._seconds is None else min(self._seconds, self._memory.timeout)
+        return Recall(self._memory, prompt, caller, seconds)
 
     async def aside(self, recall: Recall | None, ledger: Ledger) -> str:
         """What is sent last in each request of the run."""

@@ -89,7 +89,7 @@ class ProgramCache:
         """
         if self._shortlist is None or self._shortlist >= len(self.tools):
             return self._all
-        if before is not None and before and set(before) <= {each.name for each in self.tools}:
+        if before and set(before) <= {each.name for each in self.tools}:
             return self.with_tools(before)
         texts = [(each.name, each.description) for each in self.tools]
         chosen = sorted(best_matches(prompt, texts, self._shortlist))

@@ -106,7 +106,7 @@ class Runs:
         self.name = name
         self.sessions = OpenSessions(name, sessions, instructions, context.window, self._compactor)
         self._programs = programs
-        self._start = Conversation(instructions)
+        self.start = Conversation.of(instructions)
         self._budget = budget
         self._limits = budget.limits() if budget else {}
         self._grants = grants
@@ -141,7 +141,7 @@ class Runs:
                 begin = partial(self._begun, programs, session, run)
                 return await self._in_session(session, run, begin, loop.run)
             go = loop.run if self._answering is None else self._answering.answer
-            return await self._answer(run, programs.for_prompt(prompt), self._start.branch(), go)
+            return await self._answer(run, programs.for_prompt(prompt), self.start.branch(), go)
 
         return await self._run(asked, answer)
 
@@ -162,7 +162,7 @@ class Runs:
                 program = programs.with_tools(saved.tools)
                 if of is not None:
                     return await self._in_session(of, run, lambda: (program, of.resume(saved.conversation)), go)
-                return await self._answer(run, program, Conversation.restore(saved.conversation), go)
+                return await self._answer(run, program, saved.conversation, go)
 
             result = await self._run(asked, answer, first=False)
             await asyncio.to_thread(store.finish, run_id)
@@ -191,8 +191,8 @@ class Runs:
                 caller = msgspec.structs.replace(run.asked.caller, user=session.owner)
                 run.asked = msgspec.structs.replace(run.asked, caller=caller)
                 run.recall = self._perceiving.recall(run.asked.prompt, caller)
-            program, conversation = begin()
             try:
+                program, conversation = begin()
                 answer = await self._answer(run, program, conversation, go, session)
                 await session.commit(run.ledger, run.asked.caller.user, program.tools)
             except BaseException:

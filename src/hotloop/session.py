@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, Literal, Unpack
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -32,7 +34,8 @@ class Session:
         self._runs = runs
         self._live = live
         self._under_way = 0
-        self._merged = Merged(self._answer) if busy == "merge" else None
+        self._merges = busy == "merge"
+        self._merged: WeakKeyDictionary[asyncio.AbstractEventLoop, Merged] = WeakKeyDictionary()
 
     @property
     def id(self) -> str:
@@ -67,7 +70,7 @@ class Session:
 
     async def history(self) -> list[dict[str, Any]]:
         """All messages of the conversation, those too that the model reads only a summary of."""
-        turns = await self._live.store.turns(self._live.key)
+        turns = await self._live.history()
         joined = b"".join((b"[", b",".join(turn.messages for turn in turns), b"]"))
         messages: list[dict[str, Any]] = msgspec.json.decode(joined)
         return messages
@@ -87,8 +90,12 @@ class Session:
             self._under_way -= 1
 
     async def _answered(self, prompt: str, options: RunOptions, emit: Emit) -> Result:
-        if self._merged is not None:
-            result: Result = await self._merged.ask(prompt, options, emit)
+        if self._merges:
+            loop = asyncio.get_running_loop()
+            merged = self._merged.get(loop)
+            if merged is None:
+                merged = self._merged[loop] = Merged(self._answer)
+            result: Result = await merged.ask(prompt, options, emit)
             return result
         return await self._answer(prompt, options, emit)
 

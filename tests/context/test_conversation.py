@@ -24,7 +24,7 @@ def call(conversation: Conversation, calls: list[tuple], **options) -> list[str]
 
 
 def test_every_kind_of_message():
-    conversation = Conversation("Be brief.")
+    conversation = Conversation.of("Be brief.")
     conversation.user("Where is 7?")
     ids = call(conversation, [("look_up", '{"key":"7"}', {}), ("wait", "{}", {"extra_content": {"a": 1}})], text="Hm.")
     for call_id in ids:
@@ -54,7 +54,7 @@ def test_every_kind_of_message():
 
 def test_without_instructions_there_is_no_system_message():
     assert messages(Conversation()) == []
-    assert messages(Conversation("")) == []
+    assert messages(Conversation.of("")) == []
 
 
 def test_a_turn_of_only_calls_has_the_content_that_the_service_wants():
@@ -96,7 +96,7 @@ def write(conversation: Conversation, kind: str, what) -> list[str]:
 
 @given(texts, st.lists(steps, max_size=12), st.lists(steps, max_size=4))
 def test_it_only_grows_and_a_branch_changes_nothing(instructions, written, dropped):
-    conversation, ids = Conversation(instructions), []
+    conversation, ids = Conversation.of(instructions), []
     for kind, what in written:
         before = bytes(conversation.messages)
         ids += write(conversation, kind, what)
@@ -122,8 +122,8 @@ def test_ids_stay_unique_beyond_what_nine_places_can_count():
 def test_text_that_is_no_unicode_is_refused_and_leaves_the_conversation_whole():
     """Such comes from a command line or file name with bytes of another encoding."""
     with pytest.raises(ConfigError, match="udce9"):
-        Conversation("caf\udce9")
-    conversation = Conversation("Be brief.")
+        Conversation.of("caf\udce9")
+    conversation = Conversation.of("Be brief.")
     conversation.user("coffee")
     before = bytes(conversation.messages)
     with pytest.raises(ConfigError, match=r"has '\\udce9', which is no character"):

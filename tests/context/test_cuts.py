@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hotloop.context.conversation import Conversation, SavedConversation
+from hotloop.context.conversation import Conversation
 from hotloop.context.settings import Task
 
 Part = list[dict[str, Any]]
@@ -62,7 +62,7 @@ class Pair:
         self.begun = False
 
     def begin(self, prompt: str) -> None:
-        given = any(TASK.instructions in turn.parts[0][0]["content"] for turn in self.turns)
+        given = [turn.number for turn in self.turns].count(self.conversation.tasks.get(TASK.name, 0))  # the last time
         said = f"{TASK.instructions}\n\n{prompt}" if "refund" in prompt and not given else prompt
         self.conversation.begin(prompt, 7.0, [TASK])
         self.turns.append(Turn(self.conversation.number, said))
@@ -87,7 +87,7 @@ class Pair:
 
     def forget(self, place: int) -> None:
         starts = [turn.start for turn in self.conversation.turns] + [len(self.conversation.messages)]
-        self._cut(starts[place], self.conversation.forget)
+        self._cut(starts[place], lambda _: self.conversation.forget(place))
         del self.turns[:place]
         self.begun = self.begun and bool(self.turns)
 
@@ -106,7 +106,7 @@ class Pair:
             steps = [place for place, part in enumerate(newest.parts) if "tool_calls" in part[0]]
             newest.hidden = slice(steps[0], newest.steps[place - earlier])
             self.turns = [newest]
-        self._cut(until, lambda until: self.conversation.summarise(until, text))
+        self._cut(until, lambda until: self.conversation.summarize(until, text))
         system = [part for part in self.before if part[0]["role"] == "system"]
         asked = {"role": "user", "content": "What has been said and done so far, in short?"}
         self.before = [*system, [asked, {"role": "assistant", "content": text}]]
@@ -131,7 +131,7 @@ class Pair:
         if self.turns:
             newest = self.turns[-1]
             assert conversation.newest() == encoded(newest.parts if self.begun else newest.seen)
-            assert conversation.parted == (self.begun and newest.parts != newest.seen)
+            assert bool(conversation.covered) == (self.begun and newest.parts != newest.seen)
 
     def _parts_before(self) -> list[list[Part]]:
         """For each turn, what is seen of the turns before it."""
@@ -149,7 +149,7 @@ class Cuts(RuleBasedStateMachine):
     def first(self, instructions: str, turns: list[list[int]]) -> None:
         self.instructions = instructions
         system: list[Part] = [[{"role": "system", "content": instructions}]] if instructions else []
-        self.pair = Pair(Conversation(instructions), system, [])
+        self.pair = Pair(Conversation.of(instructions), system, [])
         self.stored: list[tuple[Turn, bytes]] = []  # the turns that have ended
         self.open = self.fresh = False  # whether a turn has not ended, and whether the newest can be taken back
         for calls in turns:
@@ -159,7 +159,7 @@ class Cuts(RuleBasedStateMachine):
     def told(self) -> tuple[object, ...]:
         """What there is of a conversation beside its messages."""
         conversation = self.pair.conversation
-        return dict(conversation.kept), dict(conversation.tasks), conversation.ids_given, conversation.number
+        return dict(conversation.tasks), conversation.ids_given, conversation.number
 
     @precondition(lambda self: not self.open)
     @rule(prompt=texts, calls=steps)
@@ -188,7 +188,7 @@ class Cuts(RuleBasedStateMachine):
         self.stored.append((self.pair.turns[-1], self.pair.conversation.newest()))
         self.open = False
 
-    @precondition(lambda self: self.fresh and not self.pair.conversation.parted)
+    @precondition(lambda self: self.fresh and not self.pair.conversation.covered)
     @rule()
     def undo(self) -> None:
         if not self.open:
@@ -214,19 +214,19 @@ class Cuts(RuleBasedStateMachine):
     def copy(self, goes_on: bool, how: str, text: str) -> None:
         """Of a conversation and its copy, either may go on; the other one leaves no trace."""
         conversation = self.pair.conversation
-        saved = msgspec.json.encode(conversation.save())
+        saved = msgspec.json.encode(conversation)
         if how == "branch":
             copy = conversation.branch()
         elif how == "restore":
-            copy = Conversation.restore(conversation.save())
+            copy = conversation.branch()
         else:
-            copy = Conversation.restore(msgspec.json.decode(saved, type=SavedConversation))
+            copy = msgspec.json.decode(saved, type=Conversation)
         goes, stays = (copy, conversation) if goes_on else (conversation, copy)
         if not self.open:
             stays.begin("a refund", 7.0, [TASK])
         stays.calls([(stays.new_id(), "look_up", "{}", {})])
         stays.keep("call99999", text)
-        assert msgspec.json.encode(goes.save()) == saved
+        assert msgspec.json.encode(goes) == saved
         self.pair.conversation = goes
         self.fresh = self.fresh and not goes_on
 
@@ -235,16 +235,16 @@ class Cuts(RuleBasedStateMachine):
     def read_again(self) -> None:
         """As a session that another process goes on with."""
         old, summary = self.pair.conversation, self.pair.conversation.summary
-        new = Conversation(self.instructions)
+        new = Conversation.of(self.instructions)
         new.number, new.ids_given, new.tasks, new.kept = old.number, old.ids_given, dict(old.tasks), dict(old.kept)
         summed = summary.turn if summary is not None else 0
         if summary is not None:
-            new.summed(summary)
+            new.begin_with(summary)
         for turn, messages in self.stored:
             if summary is not None and turn.number == summed + 1:
                 messages = messages[: summary.prompt] + messages[summary.until :]
             if turn.number > summed:
-                new.add(messages, turn.number, 7.0)
+                new.add_turn(messages, turn.number, 7.0)
         self.pair = Pair(new, self.pair.before, [turn for turn, _ in self.stored if turn.number > summed])
         self.fresh = False
 
@@ -263,7 +263,7 @@ class Cuts(RuleBasedStateMachine):
         other.say("assistant", prompt)
         other.check()
         assert bytes(whole.conversation.messages) == untouched
-        whole.conversation.take(other.conversation)
+        whole.conversation.add_newest_of(other.conversation)
         turn = other.turns[-1]
         turn.hidden = slice(0, 0)
         whole.turns.append(turn)

@@ -19,9 +19,7 @@ from hotloop.errors import ConfigError
 
 PIECE = re.compile(r"[A-Za-z]+|[0-9]+|[一-鿿]|\n|[^\sA-Za-z0-9一-鿿]+")
 SENTENCE = "the order of a customer has left our warehouse and may arrive tomorrow internationalisation"
-CODE = (
-    'def total(orders):\n    """The sum."""\n    return sum(each["price"] * each["count"] for each in orders)\n'
-)
+CODE = 'def total(orders):\n    """The sum."""\n    return sum(each["price"] * each["count"] for each in orders)\n'
 CHINESE = "您的订单已经从仓库发出，预计明天下午送到。如果地址有误，请尽快联系客服。"
 
 
@@ -76,7 +74,7 @@ class Talk:
 
     def __init__(self, service: Service, rates: TokenRates | None = None, seed: int = 0) -> None:
         self.service = service
-        self.conversation = Conversation("You help the customers of a shop. Be brief.")
+        self.conversation = Conversation.of("You help the customers of a shop. Be brief.")
         self.size = PromptSize(rates or TokenRates())
         self.off: list[list[float]] = []  # how far off the estimates of each turn were
         self.draw = random.Random(seed)
@@ -137,11 +135,11 @@ def test_what_a_service_was_seen_to_count_holds_for_its_other_conversations_from
 
 
 def cut(conversation: Conversation) -> None:
-    conversation.forget(conversation.turns[-3].start)
+    conversation.forget(len(conversation.turns) - 3)
 
 
 def summed(conversation: Conversation) -> None:
-    conversation.summarise(conversation.turns[-2].start, "They spoke of orders.")
+    conversation.summarize(conversation.turns[-2].start, "They spoke of orders.")
 
 
 def undone(conversation: Conversation) -> None:
@@ -194,7 +192,7 @@ def test_no_report_drives_it_mad(reports: list[tuple[str, int]], text: str) -> N
 
 @given(st.lists(st.tuples(texts, st.integers(-(10**6), 10**9)), min_size=1, max_size=12))
 def test_a_prompt_never_has_fewer_tokens_than_none(reports: list[tuple[str, int]]) -> None:
-    conversation, size = Conversation("Be brief."), PromptSize(TokenRates())
+    conversation, size = Conversation.of("Be brief."), PromptSize(TokenRates())
     for text, tokens in reports:
         conversation.user(text)
         assert size.tokens(conversation.messages) >= 0
@@ -204,7 +202,7 @@ def test_a_prompt_never_has_fewer_tokens_than_none(reports: list[tuple[str, int]
 @pytest.mark.parametrize(("length", "tokens"), [(0, 0), (0, -1), (0, 3), (1, 500), (-1, 500)])
 def test_a_report_that_cannot_be_of_the_prompt_is_ignored(length: int, tokens: int) -> None:
     """One of another prompt, or one that has no tokens but those that were not cached."""
-    conversation, size = Conversation(CODE), PromptSize(TokenRates())
+    conversation, size = Conversation.of(CODE), PromptSize(TokenRates())
     before = size.tokens(conversation.messages)
     size.reported(len(conversation.messages) + length, tokens)
     assert size.tokens(conversation.messages) == before
@@ -243,7 +241,7 @@ def test_of_a_conversation_only_what_is_new_is_read() -> None:
         counted.append(text)
         return len(text.split())
 
-    conversation, size = Conversation("Be brief."), PromptSize(TokenRates(count_tokens))
+    conversation, size = Conversation.of("Be brief."), PromptSize(TokenRates(count_tokens))
     for text in ("one", "two", "three"):
         conversation.user(text)
         size.tokens(conversation.messages)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hotloop.context.conversation import Conversation, Turn
 from hotloop.context.settings import Window
-from hotloop.context.window import Relevance, first_seen
+from hotloop.context.window import Relevance, left_out
 
 NOW = 100_000.0
 
@@ -20,9 +20,7 @@ def turns(*ages: float) -> list[Turn]:
 
 def left(turns: list[Turn], window: Window) -> int:
     """How many turns are left."""
-    start = first_seen(turns, window, NOW)
-    assert start == 0 or start > turns[-1].start or start in [turn.start for turn in turns]
-    return sum(turn.start >= start for turn in turns)
+    return len(turns) - left_out(turns, window, NOW)
 
 
 @pytest.mark.parametrize(
@@ -59,20 +57,20 @@ def test_none_is_older_than_the_window_allows(ages, left_of_them):
 
 
 def test_where_all_turns_are_too_old_nothing_is_left_but_the_instructions(conversation):
-    conversation.forget(first_seen(conversation.turns, Window(age=50), NOW))
-    assert conversation.messages == Conversation("Be brief.").messages
+    conversation.forget(left_out(conversation.turns, Window(age=50), NOW))
+    assert conversation.messages == Conversation.of("Be brief.").messages
     assert conversation.turns == []
 
 
 @given(st.integers(2, 50), st.integers(1, 300))
-def test_the_beginning_stays_for_a_quarter_of_the_window(most, count):
+def test_the_beginning_stays_for_a_quarter_of_the_window(most, there):
     window, seen, cuts = Window(turns=most), list[Turn](), 0
-    for number in range(1, count + 1):
-        if start := first_seen(seen, window, NOW):
-            seen, cuts = [turn for turn in seen if turn.start >= start], cuts + 1
+    for number in range(1, there + 1):
+        if count := left_out(seen, window, NOW):
+            seen, cuts = seen[count:], cuts + 1
         assert len(seen) <= most
         seen.append(Turn(number, 10 * number))
-    assert cuts <= 1 + count / (most / 4)
+    assert cuts <= 1 + there / (most / 4)
 
 
 SAID = [
@@ -89,7 +87,7 @@ SAID = [
 
 @pytest.fixture
 def conversation() -> Conversation:
-    conversation = Conversation("Be brief.")
+    conversation = Conversation.of("Be brief.")
     for place, (prompt, answer) in enumerate(SAID):
         conversation.begin(prompt, NOW - 100 * (len(SAID) - place))
         conversation.calls([(conversation.new_id(), "look_up", "{}", {})])
@@ -143,8 +141,8 @@ def test_what_comes_later_and_what_goes_is_heeded(conversation):
     conversation.answer("A declaration.")
     conversation.begin("Hello?", NOW)
     assert relevance.places(conversation, window, "the customs declaration", NOW) == [8, 9]
-    conversation.forget(conversation.turns[1].start)
-    conversation.summarise(conversation.turns[2].start, "They spoke.")
+    conversation.forget(1)
+    conversation.summarize(conversation.turns[2].start, "They spoke.")
     assert relevance.places(conversation, window, "the customs declaration", NOW) == [5, 6]
 
 

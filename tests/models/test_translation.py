@@ -15,7 +15,7 @@ SECRET = {"extra_content": {"google": {"thought_signature": "s"}}}
 
 
 def conversation(text: str = "", content: str | None = None) -> Conversation:
-    found = Conversation("Be brief.")
+    found = Conversation.of("Be brief.")
     found.user("go, 去")
     calls = [("call00001", "f", '{"a": 1}', SECRET), ("call00002", "g", "{}", {})]
     found.calls(calls, text=text, empty_content=content, reasoning="hm")
@@ -52,7 +52,7 @@ def test_text_beside_calls_stays() -> None:
 
 
 def test_messages_without_calls_stay_as_they_are_to_the_byte() -> None:
-    plain = Conversation("Be brief.")
+    plain = Conversation.of("Be brief.")
     plain.user("go, 去 \n\t\"'\\ \x7f é 😀")
     plain.answer("")
     assert translated(plain.messages, DIALECTS["ollama"]) == bytes(plain.messages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 
 from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
@@ -13,6 +14,7 @@ from hotloop.context.settings import Context
 from hotloop.errors import ContextOverflow, HotloopError
 from hotloop.limit import stop
 from hotloop.trace.ledger import AttemptFacts, Ledger, Usage
+from hotloop.units import NS_PER_S
 
 _log = logging.getLogger("hotloop.context")
 
@@ -31,8 +33,9 @@ class Compactor:
         self.conversation = conversation
         self.aside = ""  # what is said in the prompts of this run only
         self._context = context
-        self._size = PromptSize(rates)
+        self._rates = rates
         self._summarise = summarise
+        self._edits = 0  # of the conversation when it was last looked at
         self._background: asyncio.Task[str] | None = None
         self._spent: list[AttemptFacts] = []  # requests that no run's ledger has yet
         self._first = 0  # the number of the first turn that the background summary leaves as it is
@@ -40,6 +43,9 @@ class Compactor:
     @property
     def tokens(self) -> int:
         """About how many tokens the next prompt has."""
+        if self._edits != self.conversation.edits:
+            self._edits = self.conversation.edits
+            self._size.moved()
         return self._size.tokens(self.conversation.messages, self.aside)
 
     @property
@@ -75,21 +81,18 @@ class Compactor:
 
         Waits for the summary that this takes.
         """
-        if self._background is not None:
-            await asyncio.wait([self._background])
-            self.swap_in(ledger, _WAITED)
-            ledger.mark("context", "waited for the summary")
-            if self._context.limit is not None and not self.full:
-                return True
+        before_answer = deadline.before_answer()
+        if self._background is not None and await self._waited(ledger, before_answer):
+            return True
         place = self._place()
         if not place:
             return False
         try:
-            summary = await self._summary(place, deadline)
+            summary = await self._summary(place, before_answer)
         except HotloopError as error:
             _log.warning("A conversation is too long and could not be summarised; its beginning is left out: %s", error)
-            summary = _LOST
-        self._put(place, summary, ledger, _WAITED)
+            summary = ""
+        self._put(place, summary or _LOST, ledger, _WAITED)
         self._told(ledger)
         ledger.mark("context", "summarised")
         return True
@@ -98,10 +101,6 @@ class Compactor:
     def busy(self) -> bool:
         """Whether a summary is being made in the background."""
         return self._background is not None and not self._background.done()
-
-    def moved(self) -> None:
-        """The conversation was changed elsewhere than at its end."""
-        self._size.moved()
 
     def abandon(self) -> None:
         """Give up a summary that is being made; the conversation is not used any more."""
@@ -114,16 +113,35 @@ class Compactor:
             await stop([self._background])
             self._background = None
 
+    async def _waited(self, ledger: Ledger, deadline: Deadline) -> bool:
+        """Wait for the summary that is being made in the background; whether the prompt fits with it."""
+        task, left = self._background, deadline.remaining_ns(ledger.clock())
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([task], timeout=None if left is None else left / NS_PER_S)
+        self.swap_in(ledger, _WAITED)
+        ledger.mark("context", "waited for the summary")
+        if self._background is not None:  # it comes too late
+            self.abandon()
+            self._background = None
+        return self._context.limit is not None and not self.full
+
     async def _ahead(self, place: int) -> str:
         """The summary, "" if there is none."""
         try:
             return await self._summary(place, None)
-        except HotloopError as error:
-            _log.warning("A conversation could not be summarised in the background; it is tried again: %s", error)
+        except Exception as error:
+            _log.warning("A conversation could not be summarised in the background; it is tried again: %r", error)
             return ""
 
     async def _summary(self, place: int, deadline: Deadline | None) -> str:
-        """The summary of all before `place`; if that is too much for the model, of its later half."""
+        """The summary of all before `place`, or, if that is too much for the model, of its later half; "" if too long.
+
+        Raises HotloopError.
+        """
+        text = await self._asked(place, deadline)
+        return text if len(text.encode(errors="replace")) < place - self.conversation.head else ""
+
+    async def _asked(self, place: int, deadline: Deadline | None) -> str:
         try:
             return await self._summarise(bytes(self.conversation.messages[: place - 1]), deadline, self._spent)
         except ContextOverflow:
@@ -132,6 +150,10 @@ class Compactor:
                 raise
             half = self.conversation.select(later[len(later) // 2 :])
             return await self._summarise(bytes(half.messages), deadline, self._spent)
+
+    @cached_property
+    def _size(self) -> PromptSize:
+        return PromptSize(self._rates)
 
     def _place(self) -> int:
         """Where to cut: before the newest turns that are to be kept, or later if that is not enough; 0 if nowhere."""
@@ -144,8 +166,7 @@ class Compactor:
 
     def _put(self, place: int, summary: str, ledger: Ledger, how: str) -> None:
         before = self.tokens
-        self.conversation.summarise(place, summary)
-        self._size.moved()
+        self.conversation.summarize(place, summary)
         facts = {"how": how, "tokens_before": before, "tokens_after": self.tokens}
         ledger.facts.setdefault("compaction", []).append(facts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -37,149 +37,93 @@ class Turn(msgspec.Struct, gc=False):
     at: float = 0.0
 
 
-class SavedConversation(msgspec.Struct, frozen=True):
-    """All of a conversation, for `Conversation.restore`."""
-
-    messages: bytes
-    kept: dict[str, str]
-    ids_given: int
-    turns: list[Turn]
-    steps: list[int]
-    head: int
-    covered: bytes
-    summary: Summary | None
-    number: int
-    tasks: dict[str, int]
-
-
-class Conversation:
+class Conversation(msgspec.Struct):
     """Messages as one run of JSON objects, so that a turn costs what it adds.
 
     `turns` are those that the model sees, oldest first; `steps` are where the replies with calls of the newest begin.
-    At any of these the early part can be cut off without parting a call from its result.
+    At any of these the early part can be cut off without parting a call from its result. `number` is that of the newest
+    turn, `summary` what stands for turns that were cut off, and `edits` how often anything but the end was changed.
 
     Call ids on the wire are ours, nine letters and digits that are unique in the conversation: some services refuse
-    others' ids, and some repeat their own. `kept` holds results by id that the model reads only a part of, the latest
-    of them up to 16 MiB. `number` is that of the newest turn; `tasks` are the tasks that had instructions of their own,
-    each with the number of the turn in which they were given.
+    others' ids, and some repeat their own. `kept` holds the results of the newest turn by id that the model reads only
+    a part of, the latest of them up to 16 MiB. `tasks` had instructions of their own, each in the turn of this number.
     """
 
-    __slots__ = (
-        "_before",
-        "_covered",
-        "_head",
-        "ids_given",
-        "kept",
-        "messages",
-        "number",
-        "steps",
-        "summary",
-        "tasks",
-        "turns",
-    )
-
-    def __init__(self, instructions: str = "") -> None:
-        self.messages = bytearray()
-        self.kept: dict[str, str] = {}
-        self.turns: list[Turn] = []
-        self.steps: list[int] = []
-        self.tasks: dict[str, int] = {}
-        self.ids_given = self.number = 0
-        self.summary: Summary | None = None
-        self._head = 0  # where the first message begins that is not of the system
-        self._covered = b""  # steps of the newest turn that a summary stands for
-        self._before: tuple[dict[str, str], dict[str, int], int] = ({}, {}, 0)  # kept, tasks and ids of earlier turns
-        if instructions:
-            self._append({"role": "system", "content": instructions})
-            self._head = len(self.messages) + 1
-
-    def branch(self) -> Conversation:
-        """A copy that can be written to and dropped without a trace in this one."""
-        copy = Conversation()
-        copy.messages = bytearray(self.messages)
-        copy.kept, copy.tasks, copy.summary = dict(self.kept), dict(self.tasks), self.summary
-        copy.turns = [msgspec.structs.replace(turn) for turn in self.turns]
-        copy.steps, copy._covered, copy._head = list(self.steps), self._covered, self._head
-        copy.number, copy.ids_given = self.number, self.ids_given
-        return copy
-
-    def save(self) -> SavedConversation:
-        """All of it, for `restore`."""
-        copy = self.branch()
-        return SavedConversation(
-            bytes(copy.messages),
-            copy.kept,
-            copy.ids_given,
-            copy.turns,
-            copy.steps,
-            copy._head,
-            copy._covered,
-            copy.summary,
-            copy.number,
-            copy.tasks,
-        )
+    messages: bytearray = msgspec.field(default_factory=bytearray)
+    turns: list[Turn] = []
+    steps: list[int] = []
+    kept: dict[str, str] = {}
+    tasks: dict[str, int] = {}
+    ids_given: int = 0
+    number: int = 0
+    edits: int = 0
+    summary: Summary | None = None
+    head: int = 0  # where the first message begins that is not of the system
+    covered: bytes = b""  # steps of the newest turn that the summary stands for
+    before: tuple[dict[str, int], int] = ({}, 0)  # tasks, and how many ids were given, before the newest turn
 
     @classmethod
-    def restore(cls, saved: SavedConversation) -> Conversation:
-        """A conversation that was saved."""
-        restored = cls()
-        restored.messages = bytearray(saved.messages)
-        restored.kept, restored.ids_given = saved.kept, saved.ids_given
-        restored.turns, restored.steps = saved.turns, saved.steps
-        restored._head, restored._covered, restored.summary = saved.head, saved.covered, saved.summary
-        restored.number, restored.tasks = saved.number, saved.tasks
-        return restored
+    def of(cls, instructions: str) -> Self:
+        """A conversation that begins with these instructions, "" for none."""
+        conversation = cls()
+        if instructions:
+            conversation._append({"role": "system", "content": instructions})
+            conversation.head = len(conversation.messages) + 1
+        return conversation
+
+    def branch(self) -> Self:
+        """A copy that can be written to and dropped without a trace in this one."""
+        return msgspec.structs.replace(
+            self,
+            messages=bytearray(self.messages),
+            turns=[msgspec.structs.replace(turn) for turn in self.turns],
+            steps=list(self.steps),
+            kept=dict(self.kept),
+            tasks=dict(self.tasks),
+        )
 
     def begin(self, prompt: str, at: float = 0.0, tasks: Sequence[Task] = ()) -> None:
         """A turn, with what the user says, and with the instructions of those tasks that it needs."""
         needed = new_tasks(tasks, prompt, self.tasks, [turn.number for turn in self.turns]) if tasks else []
-        before, start = (dict(self.kept), dict(self.tasks), self.ids_given), self._next()
+        start = self._next()
         self.user(prompt_text(prompt, needed))
-        self._before, self.number = before, self.number + 1
+        self.before, self.number = (self.tasks, self.ids_given), self.number + 1
         self.turns.append(Turn(self.number, start, at))
-        self.tasks.update((task.name, self.number) for task in needed)
-        self.steps, self._covered = [], b""
+        self.tasks = self.tasks | {task.name: self.number for task in needed} if needed else self.tasks
+        self.kept, self.steps, self.covered = {}, [], b""
 
     def undo(self) -> None:
-        """Take back the newest turn, as if it had never begun; not for one that is parted."""
+        """Take back the newest turn, as if it had never begun; not one that a summary stands for in part."""
         del self.messages[max(self.turns.pop().start - 1, 0) :]
-        self.kept, self.tasks, self.ids_given = self._before
+        self.tasks, self.ids_given = self.before
+        self.kept, self.steps = {}, []
         self.number -= 1
-        self.steps = []
+        self.edits += 1
 
     def newest(self) -> bytes:
         """The messages of the newest turn, all of them."""
         start = self.turns[-1].start
-        if not self._covered:
+        if not self.covered:
             return bytes(self.messages[start:])
         first = self.steps[0]
-        return b"".join((self.messages[start:first], self._covered, self.messages[first:]))
+        return b"".join((self.messages[start:first], self.covered, self.messages[first:]))
 
-    @property
-    def parted(self) -> bool:
-        """Whether a summary stands for a part of the newest turn."""
-        return bool(self._covered)
-
-    def added(self) -> dict[str, str]:
-        """The results that were kept in the newest turn."""
-        return {call_id: kept for call_id, kept in self.kept.items() if call_id not in self._before[0]}
-
-    def add(self, turn: bytes, number: int, at: float) -> None:
+    def add_turn(self, turn: bytes, number: int, at: float) -> None:
         """An earlier turn, as `newest` gave it, or as much as is to be seen of it."""
         if self.messages:
             self.messages += b","
         self.turns.append(Turn(number, len(self.messages), at))
         self.messages += turn
         self.number = max(self.number, number)
+        self.steps, self.covered = [], b""
 
-    def take(self, other: Conversation) -> None:
+    def add_newest_of(self, other: Conversation) -> None:
         """The newest turn of a conversation that was selected from this one."""
         newest = other.turns[-1]
-        self.add(other.newest(), newest.number, newest.at)
-        self.kept |= other.added()
+        self.add_turn(other.newest(), newest.number, newest.at)
         self.tasks, self.ids_given = dict(other.tasks), other.ids_given
 
-    def select(self, places: Sequence[int]) -> Conversation:
+    def select(self, places: Sequence[int]) -> Self:
         """A conversation of which only the turns at these places are to be seen."""
         chosen = self.branch()
         first = self.turns[0].start if self.turns else len(self.messages) + 1
@@ -188,22 +132,20 @@ class Conversation:
         chosen.turns = []
         for place in places:
             turn = self.turns[place]
-            chosen.add(bytes(self.messages[turn.start : ends[place]]), turn.number, turn.at)
+            chosen.add_turn(bytes(self.messages[turn.start : ends[place]]), turn.number, turn.at)
         return chosen
 
-    def forget(self, until: int) -> None:
-        """Leave out the turns before the one that begins at `until`, or all, if none does.
-
-        What a summary says of earlier ones stays.
-        """
+    def forget(self, count: int) -> None:
+        """Leave out this many of the earliest turns; what a summary says of still earlier ones stays."""
         first = self.turns[0].start
-        if until < len(self.messages):
-            self._replace(first, until, b"")
+        if count < len(self.turns):
+            self._replace(first, self.turns[count].start, b"")
         else:
             del self.messages[max(first - 1, 0) :]
             self.turns, self.steps = [], []
+            self.edits += 1
 
-    def summarise(self, until: int, text: str) -> None:
+    def summarize(self, until: int, text: str) -> None:
         """Put a summary in the place of all that is before `until`, where a turn or a step begins.
 
         Of the newest turn its prompt stays, and `newest` still has all of it.
@@ -212,15 +154,15 @@ class Conversation:
         if until <= newest.start:
             before = next(turn.number for turn in self.turns if turn.start >= until) - 1
             self.summary = Summary(text, before)
-            self._replace(self._head, until, _summed(text))
+            self._replace(self.head, until, _summed(text))
             return
         prompt = bytes(self.messages[newest.start : self.steps[0]])
-        self._covered += self.messages[self.steps[0] : until]
-        self.summary = Summary(text, newest.number - 1, len(prompt), len(prompt) + len(self._covered))
-        self._replace(self._head, until, _summed(text) + prompt)
+        self.covered += self.messages[self.steps[0] : until]
+        self.summary = Summary(text, newest.number - 1, len(prompt), len(prompt) + len(self.covered))
+        self._replace(self.head, until, _summed(text) + prompt)
         newest.start -= len(prompt)
 
-    def summed(self, summary: Summary) -> None:
+    def begin_with(self, summary: Summary) -> None:
         """Begin with a summary that was made before; only what it does not stand for is to be added."""
         self.summary = summary
         if self.messages:
@@ -230,6 +172,7 @@ class Conversation:
     def _replace(self, begin: int, until: int, instead: bytes) -> None:
         """Put these bytes in the place of earlier ones; what comes after moves, and turns that began there are gone."""
         self.messages[begin:until] = instead
+        self.edits += 1
         moved = begin + len(instead) - until
         self.turns = [turn for turn in self.turns[:-1] if turn.start >= until] + self.turns[-1:]
         for turn in self.turns:

@@ -15,9 +15,10 @@ from hotloop.fields import Count, Natural, Seconds, SomeShare, Text, check_field
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Which earlier turns of a session the model sees; a turn is a prompt and all that came of it.
 
-    With `turns` no more than so many of the newest; when there are more, they are cut back to three quarters of that at
-    once, so that the prefix which the service caches changes seldom. With `age` none that is older (seconds). With
-    `relevant`, besides the newest `turns`, so many of the earlier ones as fit the request best by their words.
+    With `turns` no more than so many of the newest, with `age` none that is older (seconds). When there are more or
+    older ones, they are cut back to three quarters of that at once, so that the prefix which the service caches changes
+    seldom. With `relevant`, besides the newest `turns`, so many of the earlier ones as fit the request best by their
+    words.
 
     Raises ConfigError for other values, and for `relevant` without `turns`.
     """

@@ -97,7 +97,7 @@ class Done(NamedTuple):
 
 async def run_with(client: Client, speculator: Speculator | None, *tools: Works, then: Client | None = None) -> Done:
     """A run of two turns, as the loop has it; the second is `then`'s, if it is another's."""
-    ledger, conversation = Ledger(clock(), "run"), Conversation("You help.")
+    ledger, conversation = Ledger(clock(), "run"), Conversation.of("You help.")
     conversation.user(f"Question {next(_numbers)}?")
     await client.think(Ask(messages=conversation.messages, ledger=ledger, emit=nobody))
     results: list[str | None] = [None] * len(tools)

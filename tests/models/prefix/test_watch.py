@@ -28,7 +28,7 @@ def front(names=NAMES, **options) -> bytes:
 
 
 def conversation(instructions: str = LONG, prompt: str = "Hi") -> Conversation:
-    started = Conversation(instructions)
+    started = Conversation.of(instructions)
     started.user(prompt)
     return started
 
@@ -128,7 +128,7 @@ def test_a_session_whose_history_was_changed(watched, warnings):
     first = conversation(prompt="One")
     second = goes_on(first, "Two")
     third = goes_on(second, "Three")
-    cut = Conversation(LONG)
+    cut = Conversation.of(LONG)
     cut.answer("An answer. " * 100)
     cut.user("Two")
     cut = goes_on(cut, "Three")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
 from hotloop.context.compaction import Compactor
-from hotloop.context.conversation import Conversation, SavedConversation, Summary
+from hotloop.context.conversation import Conversation, Summary
 from hotloop.context.sessions.record import SessionKey, SessionState, SessionStore, StoredSession, StoredTurn
 from hotloop.context.settings import Window
-from hotloop.context.window import Relevance, first_seen
+from hotloop.context.window import Relevance, left_out
 from hotloop.context.zones import system_text
 from hotloop.errors import ConfigError
 from hotloop.fields import require
@@ -50,8 +51,7 @@ class LiveSession:
 
         Raises ConfigError for a conversation of another user.
         """
-        of_other = f"Session {self.key.id} is of another user than {user}; give it another id."
-        require(not user or {self.user, self.state.user} <= {"", user}, of_other)
+        self._require_owner(self.state, user)
         self.user = user or self.user
         if instructions is not None and instructions != self._own_instructions:
             self._own, self._stale = instructions, True
@@ -72,6 +72,8 @@ class LiveSession:
         stored = await self.store.load(self.key, 0 if fresh else self.state.version)
         if stored is not None or fresh:
             self._take(stored or StoredSession(SessionState(), []))
+            if self._window is not None and self._window.relevant:
+                await asyncio.to_thread(self._relevance.read, self._loaded().conversation)
         if stored is not None and stored.repairs:
             told = f"The session was damaged and is used as far as it is whole: {'; '.join(stored.repairs)}."
             ledger.facts.setdefault("warnings", []).append(told)
@@ -93,14 +95,12 @@ class LiveSession:
         now = time.time()
         if window.relevant:
             return conversation.select(self._relevance.places(conversation, window, prompt, now))
-        if first := first_seen(conversation.turns, window, now):
-            conversation.forget(first)
-            self._loaded().moved()
+        if count := left_out(conversation.turns, window, now):
+            conversation.forget(count)
         return conversation
 
-    def resume(self, saved: SavedConversation) -> Conversation:
+    def resume(self, conversation: Conversation) -> Conversation:
         """The conversation of a paused turn. Raises ConfigError if the session has gone on without it."""
-        conversation = Conversation.restore(saved)
         if conversation.number != self.state.version + 1:
             raise ConfigError(f"Session {self.key.id} has gone on without this run, so it cannot take its answer.")
         self._loaded().abandon()
@@ -126,14 +126,14 @@ class LiveSession:
             tasks=dict(run.tasks),
             summary=live.summary,
         )
-        await finished(self.store.commit(self.key, state, turn, run.added()))
+        await finished(self.store.commit(self.key, state, turn, run.kept))
         ledger.mark("context", "session committed")
         self._run, self.state = None, state
         if self._resumed:
             self._stale = True
             return
         if run is not live:
-            live.take(run)
+            live.add_newest_of(run)
         self._loaded().look_ahead()
 
     def give_up(self) -> None:
@@ -141,21 +141,34 @@ class LiveSession:
         run, self._run = self._run, None
         if run is None or self._compactor is None or run.number == self.state.version:
             return
-        if self._resumed or run.parted:
+        if self._resumed or run.covered:
             self._stale = True
         elif run is self._compactor.conversation:
             run.undo()
-            self._compactor.moved()
+
+    async def history(self) -> list[StoredTurn]:
+        """All turns that are kept. Raises ConfigError for a conversation of another user."""
+        await self._require_own()
+        return await self.store.turns(self.key)
 
     async def delete(self) -> bool:
-        """Forget it for good; False if there was nothing of it."""
+        """Forget it for good; False if there was nothing of it. Raises as `history` does."""
+        await self._require_own()
         self._stale = True
         return await self.store.delete(self.key)
+
+    async def _require_own(self) -> None:
+        if self.user and (stored := await self.store.load(self.key)) is not None:
+            self._require_owner(stored.state, self.user)
 
     async def aclose(self) -> None:
         """Give up what is being done beside the turns."""
         if self._compactor is not None:
             await self._compactor.aclose()
+
+    def _require_owner(self, state: SessionState, user: str) -> None:
+        of_other = f"Session {self.key.id} is of another user than {user}; give it another id."
+        require(not user or {self.user, state.user} <= {"", user}, of_other)
 
     @property
     def _own_instructions(self) -> str:
@@ -168,18 +181,20 @@ class LiveSession:
     def _take(self, stored: StoredSession) -> None:
         if self._compactor is not None:
             self._compactor.abandon()
+        self._stale = True  # until all is taken over
+        self._require_owner(stored.state, self.user)
         self.state, summary = stored.state, stored.state.summary
-        self.claim(self.user, None)
-        self._resumed = self._stale = False
+        self._resumed = False
         self._relevance = Relevance()
-        conversation = Conversation(system_text(self._instructions, self._own_instructions))
+        conversation = Conversation.of(system_text(self._instructions, self._own_instructions))
         if summary is not None:
-            conversation.summed(summary)
+            conversation.begin_with(summary)
         for turn in stored.turns:
-            conversation.add(_seen(turn, summary), turn.number, turn.at)
+            conversation.add_turn(_seen(turn, summary), turn.number, turn.at)
         conversation.number, conversation.ids_given = self.state.version, self.state.ids_given
         conversation.tasks = dict(self.state.tasks)
         self._compactor = self._new_compactor(conversation)
+        self._stale = False
 
 
 def _seen(turn: StoredTurn, summary: Summary | None) -> bytes:

@@ -1,7 +1,7 @@
-"""How long users wait for a conversation to be summarised: beside their turns, and while they wait.
+"""How long users wait for a conversation to be summarized: beside their turns, and while they wait.
 
 On the virtual clock, where every time is exact: a reply takes 0.7 s, a summary 2 s. The same conversation without a
-limit says what a turn takes when nothing is summarised; what is more than that was added.
+limit says what a turn takes when nothing is summarized; what is more than that was added.
 """
 
 from __future__ import annotations

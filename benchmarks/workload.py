@@ -20,7 +20,7 @@ INSTRUCTIONS = (
     "the user, in parallel where possible, then answer in a few sentences."
 )
 QUESTION = "Where is my order 1024? I am user u-7788."
-CHAIN_QUESTION = "Follow the chain of records from rec-0000 and summarise it."
+CHAIN_QUESTION = "Follow the chain of records from rec-0000 and summarize it."
 ANSWER = (
     "The order 1024 shipped on Monday and is on its way with the carrier . It should arrive within two "
     "days , because the parcel passed the regional hub this morning and no delay was reported ."

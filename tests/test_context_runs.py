@@ -34,7 +34,7 @@ def said(request) -> list[str]:
 
 
 def is_summary(request) -> bool:
-    return said(request)[-1].startswith("Summarise our conversation")
+    return said(request)[-1].startswith("Summarize our conversation")
 
 
 def answering(request):
@@ -190,7 +190,7 @@ async def grow(session, prompts: int, length: int = 200):
     return [await session.run(f"{number} " + "x" * length) for number in range(prompts)]
 
 
-def test_the_early_part_is_summarised_in_the_background_and_nobody_waits():
+def test_the_early_part_is_summarized_in_the_background_and_nobody_waits():
     async def main():
         loop = asyncio.get_running_loop()
         context = Context(limit=1000, compact_at=0.5, keep=2)
@@ -209,7 +209,7 @@ def test_the_early_part_is_summarised_in_the_background_and_nobody_waits():
     swapped = [trace for trace in traces if "compaction" in trace.facts]
     assert swapped
     assert all(each["how"] == "in the background" for trace in swapped for each in trace.facts["compaction"])
-    assert "summarised in the background" in str(swapped[0])
+    assert "summarized in the background" in str(swapped[0])
     assert [each.why for each in swapped[0].attempts] == ["summary", "first"]
     assert swapped[0].usage.input_tokens > swapped[0].turns[0].usage.input_tokens
     sizes = [len(json.dumps(request["messages"])) // 4 for request in requests]
@@ -320,7 +320,7 @@ def test_a_prompt_that_stays_too_long_is_an_error_and_leaves_nothing():
 
 
 def test_a_long_run_is_shortened_within_itself_and_kept_whole():
-    """Results that pile up in one run are summarised too; no call is parted from its result."""
+    """Results that pile up in one run are summarized too; no call is parted from its result."""
     calls = [call("look_up", key=str(number)) for number in range(8)]
 
     def replies(request):
@@ -351,7 +351,7 @@ def test_a_long_run_is_shortened_within_itself_and_kept_whole():
     assert "Look up everything" in said(requests[-1]) or SUMMARY in said(requests[-1])
 
 
-def test_a_small_model_may_summarise():
+def test_a_small_model_may_summarize():
     small = Model_(lambda request: SUMMARY)
 
     async def main():
@@ -424,7 +424,7 @@ async def order() -> dict:
     return {"status": "sent", "items": [{"sku": "A1", "note": "x" * 80}, {"sku": "B2", "note": "y" * 80}], "log": "z"}
 
 
-def test_a_long_text_is_summarised_by_the_small_model_and_can_be_read_whole():
+def test_a_long_text_is_summarized_by_the_small_model_and_can_be_read_whole():
     small = Model_(lambda request: "A letter to Ann.")
 
     async def main():
@@ -440,7 +440,7 @@ def test_a_long_text_is_summarised_by_the_small_model_and_can_be_read_whole():
     assert shown.startswith("A letter to Ann.\n[summary")
     assert rest.startswith("Dear Ann, I write")
     assert "Ann's letter" in said(asked[0])[-1]
-    assert "summarised" in [stage.note for stage in trace.stages]
+    assert "summarized" in [stage.note for stage in trace.stages]
     assert [each.model for each in trace.attempts if each.why == "summary"] == ["small"]
 
 

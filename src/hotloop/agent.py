@@ -34,7 +34,7 @@ from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions
 from hotloop.runs import Result, Runs
 from hotloop.session import Busy, Session
-from hotloop.summarising import Summariser
+from hotloop.summarizing import Summarizer
 from hotloop.tools.defining.source import Offer, Offered
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.caller import read_grants
@@ -144,8 +144,8 @@ class Agent:
             output=self._output,
             speculate=speculate,
         )
-        self._summarizers = None if context.summarizer is None else Backends(context.summarizer)
-        self._summariser = Summariser(self._summarizer, name)
+        self._summary_models = None if context.summarizer is None else Backends(context.summarizer)
+        self._summarizer = Summarizer(self._summary_thinker, name)
         self._programs = Programs(self._offer, self._compiled)
         self._runs = Runs(
             name,
@@ -155,7 +155,7 @@ class Agent:
             grants=read_grants(grants),
             context=context,
             perceiving=Perceiving(context, memory, budget.memory if budget else None),
-            summarise=self._summariser.conversation,
+            summarize=self._summarizer.conversation,
             answering=None if answers is None else _answering(answers, self._backends.fingerprint),
             approvals=approvals,
             sessions=sessions,
@@ -254,7 +254,7 @@ class Agent:
         if self._memory is not None:
             await self._memory.flush()
         await self._offer.aclose()
-        for each in filter(None, (self._backends, self._summarizers)):
+        for each in filter(None, (self._backends, self._summary_models)):
             await each.aclose()
         if self._audit is not None:
             self._audit.close()
@@ -268,13 +268,13 @@ class Agent:
     def _compiled(self, tools: Sequence[Tool]) -> ProgramCache:
         _require_unique([each.name for each in tools])
         answer = self._output.tool if self._output is not None else None
-        executor = Executor(tools, self._policy, self._audit, answer, self._summariser.result)
+        executor = Executor(tools, self._policy, self._audit, answer, self._summarizer.result)
         return self._compile(tools, executor)
 
-    def _summarizer(self) -> Thinker:
-        """Who summarises what is too long."""
-        if self._summarizers is not None:
-            return self._summarizers.thinker([], frozenset())
+    def _summary_thinker(self) -> Thinker:
+        """Who summarizes what is too long."""
+        if self._summary_models is not None:
+            return self._summary_models.thinker([], frozenset())
         assert self._programs.known is not None  # a run has begun
         return self._programs.known.summarizer()
 

@@ -103,7 +103,7 @@ class ProgramCache:
         return self._with([known[name] for name in names])
 
     def summarizer(self) -> Thinker:
-        """Who summarises a conversation: the agent's own model, offered the same tools, so that a prefix is shared."""
+        """Who summarizes a conversation: the agent's own model, offered the same tools, so that a prefix is shared."""
         names = frozenset([*self._all.tools, *self.executor.built_in])
         return self._backends.thinker(self.executor.definitions(self.tools), names)
 

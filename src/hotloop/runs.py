@@ -13,7 +13,7 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
-from hotloop.context.compaction import Compactor, Summarise
+from hotloop.context.compaction import Compactor, Summarize
 from hotloop.context.conversation import Conversation
 from hotloop.context.estimate import TokenRates
 from hotloop.context.sessions.live import LiveSession
@@ -97,7 +97,7 @@ class Runs:
         grants: frozenset[str],
         context: Context,
         perceiving: Perceiving,
-        summarise: Summarise,
+        summarize: Summarize,
         answering: Answering | None,
         approvals: str | Path | None,
         sessions: str | Path | SessionStore | None,
@@ -113,7 +113,7 @@ class Runs:
         self._context = context
         self._perceiving = perceiving
         self._rates = TokenRates(context.count_tokens)
-        self._summarise = summarise
+        self._summarize = summarize
         self._answering = answering
         self._approvals = approvals
         self._waits = waits
@@ -226,7 +226,7 @@ class Runs:
         return await go(program, context)
 
     def _compactor(self, conversation: Conversation) -> Compactor:
-        return Compactor(conversation, self._context, self._rates, self._summarise)
+        return Compactor(conversation, self._context, self._rates, self._summarize)
 
     def _read(self, paused: PausedRun) -> loop.Checkpoint:
         whose = f"Run {paused.run_id} is one of the agent {paused.agent!r}, and this is {self.name!r}."

@@ -1,4 +1,4 @@
-"""Wherever a conversation is cut, summarised, taken back, branched or read again, a model can be asked with it.
+"""Wherever a conversation is cut, summarized, taken back, branched or read again, a model can be asked with it.
 
 Plain lists of messages go through the same beside it, and say what its bytes have to be.
 """
@@ -93,10 +93,10 @@ class Pair:
 
     @property
     def places(self) -> int:
-        """How many places there are to summarise up to: turns but the first, and steps of the newest."""
+        """How many places there are to summarize up to: turns but the first, and steps of the newest."""
         return len(self.turns[1:]) + len(self.conversation.steps)
 
-    def summarise(self, place: int, text: str) -> None:
+    def summarize(self, place: int, text: str) -> None:
         newest, earlier = self.turns[-1], len(self.turns) - 1
         if place < earlier:
             until = self.conversation.turns[place + 1].start
@@ -207,8 +207,8 @@ class Cuts(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pair.turns and self.pair.places)
     @rule(where=numbers, text=texts)
-    def summarise(self, where: int, text: str) -> None:
-        self.pair.summarise(where % self.pair.places, text)
+    def summarize(self, where: int, text: str) -> None:
+        self.pair.summarize(where % self.pair.places, text)
 
     @rule(goes_on=st.booleans(), how=st.sampled_from(["branch", "restore", "JSON"]), text=texts)
     def copy(self, goes_on: bool, how: str, text: str) -> None:
@@ -259,7 +259,7 @@ class Cuts(RuleBasedStateMachine):
         for result in steps:
             other.step(1, prompt, result)
         if steps and where % 2:
-            other.summarise(where % other.places, prompt)
+            other.summarize(where % other.places, prompt)
         other.say("assistant", prompt)
         other.check()
         assert bytes(whole.conversation.messages) == untouched

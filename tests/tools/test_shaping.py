@@ -222,13 +222,13 @@ class Acted(NamedTuple):
     ms: float
 
 
-def acted(tool: Tool, summarise: Any, *, count: int = 1, max_parallel: int = 8, **options: Any) -> Acted:
+def acted(tool: Tool, summarize: Any, *, count: int = 1, max_parallel: int = 8, **options: Any) -> Acted:
     """So many calls of the tool in virtual time; what came of the last."""
 
     async def main() -> Acted:
         ledger = Ledger(clock(), "r")
         run = context(ledger, **options)
-        calls = Executor([tool], ToolPolicy(max_parallel), summarise=summarise).begin(run)
+        calls = Executor([tool], ToolPolicy(max_parallel), summarize=summarize).begin(run)
         ids = [f"id{number}" for number in range(count)]
         calls.complete([Call(tool.name, f'{{"topic":"{each}"}}') for each in ids], ids)
         results = await calls.run()
@@ -243,14 +243,14 @@ async def good(text: str, tokens: int, spent: list) -> str:
     return " All of it in short. "
 
 
-def test_long_text_is_summarised_and_the_whole_can_be_read():
+def test_long_text_is_summarized_and_the_whole_can_be_read():
     asked: list[Any] = []
 
-    async def summarise(text: str, tokens: int, spent: list) -> str:
+    async def summarize(text: str, tokens: int, spent: list) -> str:
         asked.append((text, tokens))
         return await good(text, tokens, spent)
 
-    done = acted(report_tool(), summarise, prompt="Which words?")
+    done = acted(report_tool(), summarize, prompt="Which words?")
     mark = "[summary of 2,250 tokens; all of it with read_result id0]"
     assert done.result.content == f"All of it in short.\n{mark}"
     assert done.kept == {"id0": REPORT} and done.result.whole == REPORT
@@ -259,7 +259,7 @@ def test_long_text_is_summarised_and_the_whole_can_be_read():
     assert 80 <= tokens + text_tokens(mark) < 100
     assert [(stage.kind, stage.note, (stage.end - stage.start) // NS_PER_MS) for stage in done.stages] == [
         ("tool", "", 100),
-        ("context", "summarised", 200),
+        ("context", "summarized", 200),
     ]
 
 
@@ -285,7 +285,7 @@ async def gives_up(text: str, tokens: int, spent: list) -> str:
 
 
 @pytest.mark.parametrize(
-    ("summarise", "options", "note"),
+    ("summarize", "options", "note"),
     [
         (fails, {}, "cut: the summary failed: ConfigError"),
         (slow, {}, "cut: no summary within 30 s"),
@@ -295,8 +295,8 @@ async def gives_up(text: str, tokens: int, spent: list) -> str:
         (slow, {"budget": Budget(total=1.0, answer_reserve=0.5)}, "cut: no summary within 0.4 s"),
     ],
 )
-def test_without_a_good_summary_in_time_the_text_is_cut_and_the_ledger_says_why(summarise, options, note):
-    done = acted(report_tool(), summarise, **options)
+def test_without_a_good_summary_in_time_the_text_is_cut_and_the_ledger_says_why(summarize, options, note):
+    done = acted(report_tool(), summarize, **options)
     assert done.result.content.startswith("All of the words. ")
     assert "[cut: " in done.result.content and text_tokens(done.result.content) <= 100
     assert done.kept == {"id0": REPORT}
@@ -312,7 +312,7 @@ def test_without_a_good_summary_in_time_the_text_is_cut_and_the_ledger_says_why(
         (REPORT, {"max_result": 3000}),
     ],
 )
-def test_nobody_is_asked_to_summarise_json_or_what_fits_or_was_not_meant(result, options):
+def test_nobody_is_asked_to_summarize_json_or_what_fits_or_was_not_meant(result, options):
     done = acted(report_tool(result, **options), fails)
     assert [stage.note for stage in done.stages if stage.kind == "context"] in ([], [""], ["cut"])
 
@@ -329,7 +329,7 @@ def test_other_tools_may_run_while_a_summary_is_made():
 def test_a_step_gets_the_whole_of_what_the_model_reads_as_a_summary():
     async def main() -> Any:
         run = context(Ledger(clock(), "r"))
-        calls = Executor([report_tool(), echo], ToolPolicy(plan=True), summarise=good).begin(run)
+        calls = Executor([report_tool(), echo], ToolPolicy(plan=True), summarize=good).begin(run)
         steps = [
             {"id": "s1", "tool": "report", "arguments": {}},
             {"id": "s2", "tool": "echo", "arguments": {"text": {"$ref": "s1"}}},
@@ -348,7 +348,7 @@ def test_what_a_tool_has_done_stays_told_when_its_summary_is_cancelled(tmp_path)
 
     async def main() -> Ledger:
         ledger, audit = Ledger(clock(), "r"), AuditLog(tmp_path / "audit.jsonl")
-        calls = Executor([report_tool()], ToolPolicy(), audit, summarise=slow).begin(
+        calls = Executor([report_tool()], ToolPolicy(), audit, summarize=slow).begin(
             context(ledger, emit=events.extend)
         )
         calls.complete([Call("report", "{}")])
@@ -380,11 +380,11 @@ def test_a_result_is_on_record_before_a_summary_is_asked_for():
         async def record(self, call_id: str, result: ToolResult) -> None:
             seen.append(result)
 
-    async def summarise(text: str, tokens: int, spent: list) -> str:
+    async def summarize(text: str, tokens: int, spent: list) -> str:
         seen.append("asked")
         return "In short."
 
-    acted(report_tool(), summarise, journal=Journal())
+    acted(report_tool(), summarize, journal=Journal())
     assert seen[:3] == ["begun", ToolResult(REPORT), "asked"]
 
 

@@ -1,4 +1,4 @@
-"""Keeps a conversation within its limit: the early part is summarised beside the runs, and swapped in between two."""
+"""Keeps a conversation within its limit: the early part is summarized beside the runs, and swapped in between two."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from hotloop.units import NS_PER_S
 _log = logging.getLogger("hotloop.context")
 
 _WAITED = "while the run waited"
-_LOST = "The beginning of this conversation was left out, because it could not be summarised."
+_LOST = "The beginning of this conversation was left out, because it could not be summarized."
 
 
-Summarise = Callable[[bytes, Deadline | None, list[AttemptFacts]], Awaitable[str]]
-"""Summarises messages; by a deadline, or (None) in the background. Notes its requests, raises HotloopError."""
+Summarize = Callable[[bytes, Deadline | None, list[AttemptFacts]], Awaitable[str]]
+"""Summarizes messages; by a deadline, or (None) in the background. Notes its requests, raises HotloopError."""
 
 
 class Compactor:
     """Keeps one conversation within `context.limit`; `rates` say how many tokens its bytes are."""
 
-    def __init__(self, conversation: Conversation, context: Context, rates: TokenRates, summarise: Summarise) -> None:
+    def __init__(self, conversation: Conversation, context: Context, rates: TokenRates, summarize: Summarize) -> None:
         self.conversation = conversation
         self.aside = ""  # what is said in the prompts of this run only
         self._context = context
         self._rates = rates
-        self._summarise = summarise
+        self._summarize = summarize
         self._edits = 0  # of the conversation when it was last looked at
         self._background: asyncio.Task[str] | None = None
         self._spent: list[AttemptFacts] = []  # requests that no run's ledger has yet
@@ -59,7 +59,7 @@ class Compactor:
             self._size.reported(length, usage.input_tokens)
 
     def look_ahead(self) -> None:
-        """At the end of a turn: have the early part summarised, if the conversation has come to the threshold."""
+        """At the end of a turn: have the early part summarized, if the conversation has come to the threshold."""
         limit, turns = self._context.limit, self.conversation.turns
         keep = min(self._context.keep, len(turns) - 1)
         if self._background is not None or limit is None or keep < 1 or self.tokens < limit * self._context.compact_at:
@@ -90,11 +90,11 @@ class Compactor:
         try:
             summary = await self._summary(place, before_answer)
         except HotloopError as error:
-            _log.warning("A conversation is too long and could not be summarised; its beginning is left out: %s", error)
+            _log.warning("A conversation is too long and could not be summarized; its beginning is left out: %s", error)
             summary = ""
         self._put(place, summary or _LOST, ledger, _WAITED)
         self._told(ledger)
-        ledger.mark("context", "summarised")
+        ledger.mark("context", "summarized")
         return True
 
     @property
@@ -130,7 +130,7 @@ class Compactor:
         try:
             return await self._summary(place, None)
         except Exception as error:
-            _log.warning("A conversation could not be summarised in the background; it is tried again: %r", error)
+            _log.warning("A conversation could not be summarized in the background; it is tried again: %r", error)
             return ""
 
     async def _summary(self, place: int, deadline: Deadline | None) -> str:
@@ -143,13 +143,13 @@ class Compactor:
 
     async def _asked(self, place: int, deadline: Deadline | None) -> str:
         try:
-            return await self._summarise(bytes(self.conversation.messages[: place - 1]), deadline, self._spent)
+            return await self._summarize(bytes(self.conversation.messages[: place - 1]), deadline, self._spent)
         except ContextOverflow:
             later = [at for at, turn in enumerate(self.conversation.turns) if turn.start < place]
             if len(later) < 2:
                 raise
             half = self.conversation.select(later[len(later) // 2 :])
-            return await self._summarise(bytes(half.messages), deadline, self._spent)
+            return await self._summarize(bytes(half.messages), deadline, self._spent)
 
     @cached_property
     def _size(self) -> PromptSize:

@@ -1,4 +1,4 @@
-"""How an agent's context is arranged: its limit, what is left out or summarised, and what is said only when needed."""
+"""How an agent's context is arranged: its limit, what is left out or summarized, and what is said only when needed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """How the context of an agent is arranged.
 
     `limit` is how many tokens a prompt may have, tools and instructions included (None: as many as the service takes).
-    A session that has come to `compact_at` of it is summarised in the background, but for its newest `keep` turns, by
+    A session that has come to `compact_at` of it is summarized in the background, but for its newest `keep` turns, by
     `summarizer` (a Model; None: the agent's own). Where a prompt is over the limit, it waits for that. `window` says
     which turns are sent at all. `tasks` are instructions for some requests; `volatile` gives, for each request, what
     is true only now (the time, a place), and is sent last, so that the prefix stays; it is not kept. `count_tokens`

@@ -138,15 +138,15 @@ def context_limit(candidate: Candidate) -> Iterator[Finding]:
     spec, front = candidate.spec, candidate.front
     limit, share = spec.context.limit, spec.context.compact_at
     if limit is not None and front >= limit * share:
-        told = f"Tools and instructions alone are about {front:,} tokens; conversations are summarised from "
+        told = f"Tools and instructions alone are about {front:,} tokens; conversations are summarized from "
         told += f"{limit * share:,.0f} on."
         yield Finding("context limit", "fault", told, "Give a higher context.limit, fewer tools, or tools.shortlist.")
     elif limit is not None:
         yield Finding("context limit", "ok", f"Conversations are kept within {limit:,} tokens.")
     elif (spec.context, spec.sessions) != (ContextSpec(), SessionsSpec()):
-        told = "Conversations have no limit: what was said early is summarised only once the service refuses a prompt, "
+        told = "Conversations have no limit: what was said early is summarized only once the service refuses a prompt, "
         told += "while a user waits."
-        advice = "Give context.limit, the tokens that the model takes: it is then summarised in time, beside the runs."
+        advice = "Give context.limit, the tokens that the model takes: it is then summarized in time, beside the runs."
         yield Finding("context limit", "hint", told, advice)
 
 

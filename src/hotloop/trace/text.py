@@ -109,7 +109,7 @@ def context_line(trace: Trace) -> str:
     left_out = trace.facts.get("left_out", 0)
     told = [f"{left_out:,} earlier turn{'s' * (left_out != 1)} not sent"] if left_out else []
     told += [
-        f"summarised {each['how']}, {each['tokens_before']:,} -> {each['tokens_after']:,} tokens"
+        f"summarized {each['how']}, {each['tokens_before']:,} -> {each['tokens_after']:,} tokens"
         for each in trace.facts.get("compaction", ())
     ]
     return f"context: {', '.join(told)}" if told else ""

@@ -42,7 +42,7 @@ class ToolOptions(TypedDict, total=False):
     max_result
         About how many tokens of a result the model reads; the rest it can ask for.
     summarize
-        Text that is longer than that is summarised by a model, instead of cut.
+        Text that is longer than that is summarized by a model, instead of cut.
     status
         What a person reads meanwhile, with parameters in braces.
     after

@@ -21,7 +21,7 @@ from hotloop.tools.running.execution import PreparedTool
 from hotloop.tools.running.graph import check_acyclic
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import words_of
-from hotloop.tools.running.shaping import Shaper, Summarise
+from hotloop.tools.running.shaping import Shaper, SummarizeText
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 class Executor:
     """The tools of one agent. The calls of many runs may be under way at the same time.
 
-    `answer` is the tool whose arguments are the final answer, if there is one; it is never run. `summarise` is asked
+    `answer` is the tool whose arguments are the final answer, if there is one; it is never run. `summarize` is asked
     for summaries of long text by tools with `summarize`.
     Raises ConfigError for tools whose `after` contradicts.
     """
@@ -59,7 +59,7 @@ class Executor:
         policy: ToolPolicy,
         audit: AuditLog | None = None,
         answer: Tool | None = None,
-        summarise: Summarise | None = None,
+        summarize: SummarizeText | None = None,
     ) -> None:
         check_acyclic(tools)
         self.policy = policy
@@ -77,7 +77,7 @@ class Executor:
         self.reads_rest = policy.max_result is not None or any(
             tool.max_result is not None or tool.keep is not None or tool.summarize for tool in tools
         )
-        self.shaper = Shaper(self.reads_rest, summarise)
+        self.shaper = Shaper(self.reads_rest, summarize)
         self.built_in = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
         self.built_in += [answer.name] if answer is not None else []
         self.max_result = policy.max_result or _MOST

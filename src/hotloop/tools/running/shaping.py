@@ -1,4 +1,4 @@
-"""What the model reads of a result: the parts that its tool keeps, in at most so many tokens, cut or summarised."""
+"""What the model reads of a result: the parts that its tool keeps, in at most so many tokens, cut or summarized."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hotloop.words import short
 
 _log = logging.getLogger("hotloop.tools")
 
-Summarise: TypeAlias = Callable[[str, int, list[AttemptFacts]], Awaitable[str]]
+SummarizeText: TypeAlias = Callable[[str, int, list[AttemptFacts]], Awaitable[str]]
 """Gives a summary of a text in at most so many tokens; notes the requests that it took."""
 
 _LONG = 256 * 1024  # characters of a result from which shaping it is no work for the event loop
@@ -37,10 +37,10 @@ _TO_SUMMARISE = "The user asked: {}\nFor that, {} was called with {}\n\n{}"
 
 
 class Shaper(NamedTuple):
-    """How an agent shapes results: whether the model can read what is left out, and who summarises."""
+    """How an agent shapes results: whether the model can read what is left out, and who summarizes."""
 
     readable: bool
-    summarise: Summarise | None = None
+    summarize: SummarizeText | None = None
 
     async def shape(self, job: Job, full: ToolResult, run: RunContext) -> tuple[ToolResult, str]:
         """As much of a call's result as the model is to read, and how it came to that, "" for all of it.
@@ -54,8 +54,8 @@ class Shaper(NamedTuple):
         shown, how = await asyncio.to_thread(show) if len(full.content) > _LONG else show()
         if not how:
             return full, ""
-        if self.summarise is not None and prepared.tool.summarize and value_of(shown) is shown:
-            summary, how = await _summary(self.summarise, job, prepared, full.content, run)
+        if self.summarize is not None and prepared.tool.summarize and value_of(shown) is shown:
+            summary, how = await _summary(self.summarize, job, prepared, full.content, run)
             shown = summary or shown
         if self.readable:
             run.conversation.keep(job.call_id, full.content)
@@ -84,13 +84,13 @@ def _parts(keep: Keep, parts: str, whole: str, call_id: str, most: int) -> tuple
 
 
 async def _summary(
-    summarise: Summarise, job: Job, prepared: PreparedTool, text: str, run: RunContext
+    summarize: SummarizeText, job: Job, prepared: PreparedTool, text: str, run: RunContext
 ) -> tuple[str, str]:
     """A summary that fits the tool's bound, "" if there is none; and a note of that."""
     mark = _SUMMARY.format(text_tokens(text), job.call_id)
     asked = _TO_SUMMARISE.format(short(run.prompt, _ASKED), job.name, short(job.text, _ASKED), text)
     most = prepared.max_result - text_tokens(mark) - 1
-    ask = partial(summarise, asked, most, run.ledger.attempts)
+    ask = partial(summarize, asked, most, run.ledger.attempts)
     summary, note = await _asked(ask, most, _seconds(prepared, run))
     return summary and summary + mark, note
 
@@ -117,8 +117,8 @@ async def _asked(ask: Callable[[], Awaitable[str]], most: int, seconds: float | 
     except Exception as error:
         if limit.expired and isinstance(error, TimeoutError):
             return "", f"cut: no summary within {limit.seconds:g} s"
-        _log.warning("A long result is cut, because it could not be summarised: %r", error, exc_info=error)
+        _log.warning("A long result is cut, because it could not be summarized: %r", error, exc_info=error)
         return "", f"cut: the summary failed: {type(error).__name__}"
     if not summary or text_tokens(summary) > most:
         return "", f"cut: the summary was {'too long' if summary else 'empty'}"
-    return summary, "summarised"
+    return summary, "summarized"

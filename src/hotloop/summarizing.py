@@ -15,13 +15,13 @@ from hotloop.trace.ledger import AttemptFacts, Ledger
 from hotloop.units import clock
 
 _CONVERSATION = (
-    "Summarise our conversation so far, for yourself: you will go on with this summary in its place. Keep what the "
+    "Summarize our conversation so far, for yourself: you will go on with this summary in its place. Keep what the "
     "user wants, what was agreed, every name, number, date and id that may be needed again, what the tools found, and "
     "what is still open. Leave out greetings and what is settled. Write at most 300 words, in the language of the "
     "user, and nothing but the summary."
 )
 _RESULT = (
-    "Summarise this result of a tool in at most {} words, for a model that has to answer a user from it. Keep every "
+    "Summarize this result of a tool in at most {} words, for a model that has to answer a user from it. Keep every "
     "name, number, date and id that may matter. Write nothing but the summary.\n\n{}"
 )
 _OF_ANY, _OF_TOOL = b'{"role":"', b'{"role":"tool"'
@@ -30,7 +30,7 @@ _NO_DEADLINE = Deadline(None, 0)
 _WORDS_PER_TOKEN = 0.6  # of English; less than there are, so that a summary stays within its bound
 
 
-class Summariser:
+class Summarizer:
     """Asks `thinker()` for summaries; `name` is the agent's, in the ledgers of these requests."""
 
     def __init__(self, thinker: Callable[[], Thinker], name: str = "") -> None:

@@ -14,8 +14,6 @@ from hotloop.budget import Budget
 from hotloop.config.arguments import agent_arguments
 from hotloop.config.options import check_options, first_model
 from hotloop.config.spec import AgentSpec, load_spec
-from hotloop.context.sessions.live import LiveSession
-from hotloop.context.sessions.record import SessionStore
 from hotloop.context.settings import Context
 from hotloop.events import Event
 from hotloop.fields import require
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
     from hotloop.answering import Answering
     from hotloop.answers.cache import AnswerCache
     from hotloop.context.memory.memory import Memory
+    from hotloop.context.sessions.live import LiveSession
+    from hotloop.context.sessions.record import SessionStore
     from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.audit.log import AuditLog
 
@@ -250,7 +250,7 @@ class Agent:
 
     async def aclose(self) -> None:
         """Close connections and files; the agent can be used again."""
-        await self._runs.sessions.aclose()
+        await self._runs.aclose()
         if self._memory is not None:
             await self._memory.flush()
         await self._offer.aclose()

@@ -42,6 +42,7 @@ _AGAIN = (
     "That is not the answer that was asked for: {}. Give it again in the form that was asked for, and nothing else."
 )
 _INVALID = "The answer is not what was asked for, also after it was asked for again: {}."
+_OTHER_MODEL = ("fallback", "escalation")  # which counts tokens otherwise
 _Failures = dict[tuple[str, str, str], int]
 
 
@@ -185,19 +186,19 @@ async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | 
     """The next reply, to a prompt within its limit; if the service finds it too long all the same, once to less."""
     compactor = run.compactor
     why: Why = "repair" if course.asked_again else "first"
-    if compactor is None:
-        return await _think(program, run, calls, why)
-    if compactor.full:
+    if compactor is not None and compactor.full:
         await compactor.make_room(run.ledger, run.deadline)
     length = len(run.conversation.messages)
     try:
         reply = await _think(program, run, calls, why)
     except ContextOverflow:
-        if course.made_room or not await compactor.make_room(run.ledger, run.deadline):
+        if compactor is None and run.new_compactor is not None:
+            compactor = run.new_compactor(run.conversation)
+        if compactor is None or course.made_room or not await compactor.make_room(run.ledger, run.deadline):
             raise
         course.made_room, length = True, len(run.conversation.messages)
         reply = await _think(program, run, calls, "correction")
-    if calls is not None and run.ledger.attempts[-1].why not in ("fallback", "escalation"):  # what counts alike
+    if compactor is not None and calls is not None and run.ledger.attempts[-1].why not in _OTHER_MODEL:
         compactor.reported(length, reply.usage)
     return reply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,7 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
-from hotloop.context.compaction import Compactor, Summarize
 from hotloop.context.conversation import Conversation
-from hotloop.context.estimate import TokenRates
-from hotloop.context.sessions.live import LiveSession
-from hotloop.context.sessions.opened import OpenSessions
-from hotloop.context.sessions.record import SessionStore
 from hotloop.context.settings import Context
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.fields import require
@@ -38,6 +33,11 @@ from hotloop.units import NS_PER_S, clock, ms
 
 if TYPE_CHECKING:
     from hotloop.answering import Answering
+    from hotloop.context.compaction import Compactor, Summarize
+    from hotloop.context.estimate import TokenRates
+    from hotloop.context.sessions.live import LiveSession
+    from hotloop.context.sessions.opened import OpenSessions
+    from hotloop.context.sessions.record import SessionStore
     from hotloop.tools.approvals.store import ApprovalStore, PausedRun
 
 
@@ -104,19 +104,31 @@ class Runs:
         waits: bool,
     ) -> None:
         self.name = name
-        self.sessions = OpenSessions(name, sessions, instructions, context.window, self._compactor)
-        self._programs = programs
         self.start = Conversation.of(instructions)
+        self._programs = programs
+        self._instructions = instructions
         self._budget = budget
         self._limits = budget.limits() if budget else {}
         self._grants = grants
         self._context = context
         self._perceiving = perceiving
-        self._rates = TokenRates(context.count_tokens)
         self._summarize = summarize
         self._answering = answering
         self._approvals = approvals
+        self._kept_in = sessions
         self._waits = waits
+
+    @cached_property
+    def sessions(self) -> OpenSessions:
+        """The conversations that last."""
+        from hotloop.context.sessions.opened import OpenSessions
+
+        return OpenSessions(self.name, self._kept_in, self._instructions, self._context.window, self._compactor)
+
+    async def aclose(self) -> None:
+        """Close what sessions keep open."""
+        if "sessions" in self.__dict__:
+            await self.sessions.aclose()
 
     @property
     def approvals(self) -> ApprovalStore:
@@ -207,8 +219,10 @@ class Runs:
         asked, ledger = run.asked, run.ledger
         deadline = Deadline(self._budget, ledger.start if session is None else ledger.at)
         aside = await self._perceiving.aside(run.recall, ledger) if self._perceiving.any else ""
-        compactor = self._compactor(conversation) if session is None else session.compactor_of(conversation)
-        compactor.aside = aside
+        compactor = None
+        if session is not None or self._context.limit is not None:
+            compactor = self._compactor(conversation) if session is None else session.compactor_of(conversation)
+            compactor.aside = aside
         context = RunContext(
             ledger,
             asked.emit,
@@ -221,11 +235,20 @@ class Runs:
             tasks=self._context.tasks,
             aside=aside,
             compactor=compactor,
+            new_compactor=self._compactor,
             fetch=None if session is None else partial(session.store.result, session.key),
         )
         return await go(program, context)
 
+    @cached_property
+    def _rates(self) -> TokenRates:
+        from hotloop.context.estimate import TokenRates
+
+        return TokenRates(self._context.count_tokens)
+
     def _compactor(self, conversation: Conversation) -> Compactor:
+        from hotloop.context.compaction import Compactor
+
         return Compactor(conversation, self._context, self._rates, self._summarize)
 
     def _read(self, paused: PausedRun) -> loop.Checkpoint:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from hotloop.context.sessions.live import LiveSession
 from hotloop.errors import SessionBusy
 from hotloop.events import Event
 from hotloop.merging import Merged
@@ -18,6 +17,9 @@ from hotloop.outlet import streamed
 from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions
 from hotloop.runs import Result, Runs
+
+if TYPE_CHECKING:
+    from hotloop.context.sessions.live import LiveSession
 
 Busy = Literal["queue", "reject", "merge"]
 

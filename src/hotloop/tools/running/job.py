@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Deadline
-from hotloop.context.compaction import Compactor
 from hotloop.context.conversation import Conversation
 from hotloop.context.settings import Task
 from hotloop.models.transport import Emit
@@ -21,6 +20,7 @@ from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger
 
 if TYPE_CHECKING:
+    from hotloop.context.compaction import Compactor
     from hotloop.tools.approvals.store import PendingCall
 
 
@@ -29,7 +29,8 @@ class RunContext(msgspec.Struct, frozen=True):
 
     `deadline` is that of this process: a run that goes on after a pause, and then has a `journal`, has a fresh one.
     `prompt` is what the user asked; a `background` run lets others go first. `tasks` have instructions that the prompt
-    may need, `aside` is said last in each request, and `compactor` keeps the conversation within its limit.
+    may need, `aside` is said last in each request. `compactor` keeps the conversation within its limit, and where there
+    is none `new_compactor` makes one when a service says that it is too long.
     """
 
     ledger: Ledger
@@ -43,6 +44,7 @@ class RunContext(msgspec.Struct, frozen=True):
     tasks: Sequence[Task] = ()
     aside: str = ""
     compactor: Compactor | None = None
+    new_compactor: Callable[[Conversation], Compactor] | None = None
     fetch: Callable[[str], Awaitable[str | None]] | None = None
 
 

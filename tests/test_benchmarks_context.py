@@ -42,9 +42,9 @@ def test_a_slope_is_what_a_kb_adds(bench):
 @pytest.mark.parametrize(
     ("ours", "inside", "framework", "met"),
     [
-        (1.4, 0.1, 30.0, [True, True, True, None, True]),
-        (1.6, 0.1, 31.0, [False, True, True, None, False]),
-        (1.4, 0.4, 30.0, [True, False, True, None, True]),
+        (1.9, 0.1, 40.0, [True, True, True, None, True]),
+        (2.1, 0.1, 41.0, [False, True, True, None, False]),
+        (1.9, 0.4, 40.0, [True, False, True, None, True]),
     ],
 )
 def test_growth_is_held_against_the_floor_the_copy_and_the_leanest_framework(bench, ours, inside, framework, met):

@@ -64,13 +64,13 @@ class Connection(asyncio.Protocol):
         """asyncio: connected."""
         self.transport = cast(asyncio.Transport, transport)
 
-    def send(self, request: bytes, on_text: OnText) -> asyncio.Future[Reply]:
-        """Send a request; the future has the text and the calls at the end of the reply."""
+    def send(self, request: tuple[bytes, ...], on_text: OnText) -> asyncio.Future[Reply]:
+        """Send the pieces of a request; the future has the text and the calls at the end of the reply."""
         self.parser, self.rest, self.on_text = httptools.HttpResponseParser(self), b"", on_text
         self.text: list[str] = []
         self.calls: list[Call] = []
         self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
+        self.transport.writelines(request)
         return self.reply
 
     def data_received(self, data: bytes) -> None:
@@ -145,7 +145,8 @@ class Agent:
     async def post(self, body: bytearray, on_text: OnText) -> Reply:
         """Send a request on an idle connection, or on a new one."""
         connection = self.idle.pop() if self.idle else await self.connect()
-        reply = await connection.send(b"%b%d\r\n\r\n%b]}" % (self.head, len(body) + 2, body), on_text)
+        head = b"%b%d\r\n\r\n" % (self.head, len(body) + 2)
+        reply = await connection.send((head, bytes(body), b"]}"), on_text)
         self.idle.append(connection)
         return reply
 

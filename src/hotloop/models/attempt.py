@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = Usage()
 _TOKENS_OUT = 256  # what a reply is taken to need where nothing caps it
+_COUNTED = 1 << 13  # bytes of a request
 
 
 class Attempt:
@@ -90,8 +91,9 @@ class Attempt:
 
     @property
     def _tokens(self) -> int:
-        """About what this request takes of a limit on tokens."""
-        return estimated_tokens(self._body) + (self._max_tokens or _TOKENS_OUT)
+        """About what this request takes of a limit on tokens; of a long one its end is counted, and stands for all."""
+        end = self._body[-_COUNTED:]
+        return estimated_tokens(end) * len(self._body) // len(end) + (self._max_tokens or _TOKENS_OUT)
 
     @property
     def _new_bytes(self) -> int:

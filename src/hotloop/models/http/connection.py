@@ -63,11 +63,11 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._pool.opened(self)
 
-    async def exchange(self, request: bytes, receiver: Receiver, fresh: bool) -> None:
+    async def exchange(self, request: tuple[bytes, ...], receiver: Receiver, fresh: bool) -> None:
         self._receiver, self._fresh = receiver, fresh
         ended = self._ended = self._loop.create_future()
         self._unsent = True
-        self.transport.write(request)
+        self.transport.writelines(request)
         self._sent()
         try:
             await ended

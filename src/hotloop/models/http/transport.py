@@ -22,6 +22,7 @@ from hotloop.models.transport import Receiver
 
 _SHORT = 1.0  # seconds that a spare connection must have lived to be replaced
 _IDLE_LIMIT = 256  # connections kept; more are closed when their reply has ended
+_LONG = 1 << 15  # bytes of a body that is not copied once more
 
 
 class HttpTransport:
@@ -102,7 +103,8 @@ class _Pool:
         self._live: dict[Connection, float] = {}  # since when
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
-        request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
+        head = b"%b%d\r\n\r\n" % (self._head, len(body))
+        request = (head, body) if len(body) > _LONG else (head + body,)  # to copy a short one is cheaper
         connection = self._take()
         if connection is not None:
             try:

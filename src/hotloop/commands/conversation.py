@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hotloop.commands.console import moment
 from hotloop.context.conversation import Summary
+from hotloop.context.messages import Message, as_list, read
 from hotloop.context.sessions.record import StoredTurn
 from hotloop.visible import one_line, visible
 
@@ -17,39 +18,20 @@ _MARGIN = 8  # columns for who speaks
 _STYLES = {"user": "cyan", "model": "green", "summary": "yellow"}
 
 
-class _Function(msgspec.Struct):
-    name: str
-    arguments: str = ""
-
-
-class _Call(msgspec.Struct):
-    function: _Function
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: str | None = None
-    tool_calls: list[_Call] = []
-    tool_call_id: str = ""
-
-
-_decode = msgspec.json.Decoder(list[_Message]).decode
-
-
 def messages_of(turn: StoredTurn) -> msgspec.Raw:
     """Its messages as a list in JSON."""
-    return msgspec.Raw(b"[%b]" % turn.messages)
+    return msgspec.Raw(as_list(turn.messages))
 
 
 def called(turn: StoredTurn) -> list[str]:
     """The ids of its calls that have results."""
-    return [message.tool_call_id for message in _decode(messages_of(turn)) if message.tool_call_id]
+    return [message.tool_call_id for message in read(turn.messages) if message.tool_call_id]
 
 
 def show_turn(console: Console, turn: StoredTurn) -> None:
     """A turn: what was said in full, calls and their results as far as they fit on a line."""
     console.print(f"{turn.number} · {moment(turn.at)}", style="bold", soft_wrap=True)
-    for message in _decode(messages_of(turn)):
+    for message in read(turn.messages):
         for who, text in _parts(message):
             show_words(console, who, text)
     console.print()
@@ -77,7 +59,7 @@ def show_words(console: Console, who: str, text: str) -> None:
         console.print(shown, soft_wrap=True)
 
 
-def _parts(message: _Message) -> Iterator[tuple[str, str]]:
+def _parts(message: Message) -> Iterator[tuple[str, str]]:
     who = {"assistant": "model", "tool": "result"}.get(message.role, message.role)
     if message.content:
         yield who, message.content

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import add, mul, sub
 from typing import NamedTuple
 
-import msgspec
-
+from hotloop.context.messages import read
 from hotloop.errors import ConfigError
 
 Marks = list[float]
@@ -80,7 +79,7 @@ class TokenRates:
         """The marks of messages. Raises ConfigError if `count_tokens` gives no number, and what it raises."""
         texts: list[str] = []
         calls = 0
-        messages = _decode(b"".join((b"[", data, b"]")))
+        messages = read(data)
         for message in messages:
             texts += (message.reasoning_content, message.content or "")
             for call in message.tool_calls:
@@ -176,24 +175,6 @@ class PromptSize:
 
     def _far(self, report: _Report) -> float:
         return self._rates.worth(map(abs, map(sub, self._asked, report.marks)))
-
-
-class _Function(msgspec.Struct, gc=False):
-    name: str = ""
-    arguments: str = ""
-
-
-class _Call(msgspec.Struct, gc=False):
-    function: _Function
-
-
-class _Message(msgspec.Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str = ""
-    tool_calls: list[_Call] = []
-
-
-_decode = msgspec.json.Decoder(list[_Message]).decode
 
 
 def _others_are_gaps(kept: bytes) -> bytes:

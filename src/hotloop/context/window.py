@@ -10,9 +10,8 @@ from collections.abc import Container, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-import msgspec
-
 from hotloop.context.conversation import Conversation, Turn
+from hotloop.context.messages import read
 from hotloop.context.settings import Window
 from hotloop.context.terms import terms
 
@@ -82,18 +81,9 @@ class Relevance:
             self._read_to = turn.number
 
 
-class _Message(msgspec.Struct, gc=False):
-    role: str
-    content: str | None = None
-
-
-_decode = msgspec.json.Decoder(list[_Message]).decode
-
-
 def _terms_of(turn: bytearray) -> set[str]:
     """The terms of what was said in a turn; not those of results, which say much beside the matter."""
-    messages = _decode(b"".join((b"[", turn, b"]")))
-    said = "\n".join(message.content or "" for message in messages if message.role != "tool")[:_READ]
+    said = "\n".join(message.content or "" for message in read(turn) if message.role != "tool")[:_READ]
     return {term for word in set(_WORD.findall(said.lower())) for term in _terms_of_word(word)}
 
 

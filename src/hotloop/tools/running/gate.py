@@ -37,7 +37,8 @@ class Gate:
                 call = self._as_pending(job)
                 decision = journal.decision(call) if journal is not None else None
                 if decision is None:
-                    return self._pause(job, call)
+                    self._pause(job, call)
+                    return False
                 _check_approved(job, decision)
             if journal is not None and (decision is not None or not tool.read_only):
                 await journal.begin(job.call_id, job.name)
@@ -71,12 +72,11 @@ class Gate:
         text = canonical(job.text)
         return PendingCall(job.call_id, job.name, text, digest_of(self._run.caller.run, job.call_id, job.name, text))
 
-    def _pause(self, job: Job, call: PendingCall) -> bool:
+    def _pause(self, job: Job, call: PendingCall) -> None:
         """Nobody has decided yet."""
         job.pending = call
         self._decided(job, "pending")
         self._run.emit([ApprovalNeeded(job.call_id, job.name, call.arguments, call.digest)])
-        return False
 
     def _decided(self, job: Job, what: str, reason: str = "", decision: Decision | None = None) -> None:
         if self._audit is not None and job.prepared is not None:

@@ -77,12 +77,12 @@ def reply(request: Message) -> Any:
 
 
 def summary(request: Message) -> str:
-    moments.come("summarising")
+    moments.come("summarizing")
     return f"{len(request['messages'])} messages."
 
 
 def agent_on(path: Path, *, busy: Any = "queue") -> tuple[Agent, ScriptedModel]:
-    """An agent with the sessions in this file, whose conversations are summarised now and then; and its model."""
+    """An agent with the sessions in this file, whose conversations are summarized now and then; and its model."""
     model = ScriptedModel(reply, ttft=0.001)
     small = Model(name="small", endpoint=ScriptedModel(summary, ttft=0.001))
     agent = Agent(

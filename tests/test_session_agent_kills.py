@@ -26,7 +26,7 @@ def test_no_answer_is_lost_and_no_turn_is_half_there_when_agents_are_killed_at_a
 
 
 @pytest.mark.parametrize(
-    ("moment", "times", "unsaid"), [("reading", 5, 0), ("thinking", 4, 0), ("writing", 3, 0), ("summarising", 2, 1)]
+    ("moment", "times", "unsaid"), [("reading", 5, 0), ("thinking", 4, 0), ("writing", 3, 0), ("summarizing", 2, 1)]
 )
 def test_another_agent_goes_on_when_one_is_killed_in_the_middle_of_its_turn(tmp_path, moment, times, unsaid):
     _done("stop", tmp_path / "sessions.db", moment, times, unsaid)

@@ -99,10 +99,15 @@ async def measure(quick: bool, progress: Progress) -> list[Talk]:
 async def _converse(ours: bool, turns: int, progress: Progress) -> list[Turn]:
     told = iter(range(1, turns + 1))
     options: dict[str, Any] = {"context": Context(volatile=lambda: time_of(next(told)))} if ours else {}
-    sent = Rearranged(LocalTransport(), None if ours else time_first)
+    engine = LocalTransport()
     done = []
     async with Agent(
-        model="smollm2", endpoint=sent, instructions=INSTRUCTIONS, max_tokens=16, sessions=":memory:", **options
+        model="smollm2",
+        endpoint=engine if ours else Rearranged(engine, time_first),
+        instructions=INSTRUCTIONS,
+        max_tokens=16,
+        sessions=":memory:",
+        **options,
     ) as agent:
         await agent.warm()
         session = agent.session("benchmark")

@@ -39,20 +39,16 @@ Rearrange = Callable[[Request, int], None]
 
 
 class Rearranged:
-    """A transport that keeps every body it sends, rearranged if it is told how."""
+    """A transport that rearranges every request."""
 
-    def __init__(self, inner: Transport, rearrange: Rearrange | None = None) -> None:
-        self.bodies: list[bytes] = []
+    def __init__(self, inner: Transport, rearrange: Rearrange) -> None:
         self._inner, self._rearrange = inner, rearrange
 
     async def send(self, body: bytes, receiver: Receiver) -> None:
         """See `Transport`."""
-        if self._rearrange is not None:
-            request = msgspec.json.decode(body)
-            self._rearrange(request, sum(message["role"] == "user" for message in request["messages"]))
-            body = msgspec.json.encode(request)
-        self.bodies.append(body)
-        await self._inner.send(body, receiver)
+        request = msgspec.json.decode(body)
+        self._rearrange(request, sum(message["role"] == "user" for message in request["messages"]))
+        await self._inner.send(msgspec.json.encode(request), receiver)
 
     async def warm(self, connections: int = 1) -> None:
         """See `Transport`."""
@@ -183,10 +179,10 @@ def measure() -> list[Shared]:
 
 async def _converse(layout: Layout) -> Shared:
     replies = itertools.cycle([call("query_order", order_id="20250101"), ANSWER])
-    sent = Rearranged(ScriptedModel(lambda _: next(replies)), layout.rearrange)
+    model = ScriptedModel(lambda _: next(replies))
     async with Agent(
         model="m",
-        endpoint=sent,
+        endpoint=model if layout.rearrange is None else Rearranged(model, layout.rearrange),
         instructions=INSTRUCTIONS,
         tools=_tools(),
         context=layout.context,
@@ -196,7 +192,7 @@ async def _converse(layout: Layout) -> Shared:
         session = agent.session("benchmark", user=USER)
         for number in range(TURNS):
             await session.run(PROMPT.format(20250101 + number, number + 2, WISHES[number % len(WISHES)]))
-    return shared(layout, sent.bodies)
+    return shared(layout, model.bodies)
 
 
 def _memory() -> Memory:

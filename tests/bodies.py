@@ -1,4 +1,4 @@
-"""Request bodies, made from parts."""
+"""Request bodies, made from parts; and what is said in them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def offered(name: str, description: str = "Does it.", **parameters: Any) -> dict
     """A tool as it is offered to the model."""
     function = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def said(request: dict[str, Any]) -> list[Any]:
+    """What each message of a decoded request says."""
+    return [message["content"] for message in request["messages"]]

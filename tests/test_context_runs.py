@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from bodies import said
 from hotloop import Agent, Budget, Context, Memory, Model, Task, Window, memory_tools, tool
 from hotloop.errors import ConfigError, ContextOverflow, InvalidRequest
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
@@ -15,22 +16,6 @@ OVERFLOW = raw(
     b'{"error":{"message":"maximum context length is 100 tokens","code":"context_length_exceeded"}}', status=400
 )
 SUMMARY = "Ann wants blue shoes."
-
-
-class Model_(ScriptedModel):
-    """A scripted model that keeps the bodies it was sent, and answers requests for a summary."""
-
-    def __init__(self, replies, **pace) -> None:
-        super().__init__(replies, **pace)
-        self.bodies: list[bytes] = []
-
-    async def send(self, body, receiver) -> None:
-        self.bodies.append(body)
-        await super().send(body, receiver)
-
-
-def said(request) -> list[str]:
-    return [message["content"] for message in request["messages"]]
 
 
 def is_summary(request) -> bool:
@@ -50,8 +35,8 @@ async def look_up(key: str) -> str:
     return f"{key} is " + "long " * 40
 
 
-def agent_of(replies=answering, *, ttft=0.0, **options) -> tuple[Agent, Model_]:
-    model = Model_(replies, ttft=ttft)
+def agent_of(replies=answering, *, ttft=0.0, **options) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(replies, ttft=ttft)
     options = {"tools": [look_up], "sessions": ":memory:", **options}
     return Agent(model="m", endpoint=model, **options), model
 
@@ -352,7 +337,7 @@ def test_a_long_run_is_shortened_within_itself_and_kept_whole():
 
 
 def test_a_small_model_may_summarize():
-    small = Model_(lambda request: SUMMARY)
+    small = ScriptedModel(lambda request: SUMMARY)
 
     async def main():
         context = Context(limit=700, compact_at=0.5, keep=2, summarizer=Model(name="small", endpoint=small))
@@ -425,7 +410,7 @@ async def order() -> dict:
 
 
 def test_a_long_text_is_summarized_by_the_small_model_and_can_be_read_whole():
-    small = Model_(lambda request: "A letter to Ann.")
+    small = ScriptedModel(lambda request: "A letter to Ann.")
 
     async def main():
         agent, model = agent_of(

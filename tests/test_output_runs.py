@@ -146,15 +146,8 @@ def test_at_the_last_turn_nothing_but_the_answer_may_come(dialect: str) -> None:
 
 
 def test_the_front_of_every_request_stays() -> None:
-    bodies: list[bytes] = []
-
-    class Asked(ScriptedModel):
-        async def send(self, body: Any, receiver: Any) -> None:
-            bodies.append(body)
-            await super().send(body, receiver)
-
-    run_virtual(agent_of(Asked([LOOK, WRONG, ANSWER]), dialect="vllm").run("go"))
-    for before, after in pairwise(bodies):
+    _, model = asked([LOOK, WRONG, ANSWER], dialect="vllm")
+    for before, after in pairwise(model.bodies):
         assert after.startswith(before[: before.rindex(b"}]") + 1])
 
 

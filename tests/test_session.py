@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bodies import said
 from hotloop import Agent, tool
 from hotloop.errors import HotloopError, InvalidRequest
 from hotloop.events import RunFinished
@@ -32,25 +33,9 @@ async def weather(city: str) -> str:
     return city
 
 
-class Recorded(ScriptedModel):
-    """A scripted model that keeps the bodies it was sent."""
-
-    def __init__(self, replies, **pace) -> None:
-        super().__init__(replies, **pace)
-        self.bodies: list[bytes] = []
-
-    async def send(self, body, receiver) -> None:
-        self.bodies.append(body)
-        await super().send(body, receiver)
-
-
-def agent_of(script, *, ttft=0.02, tpot=0.0, tools=(look_up,), **options) -> tuple[Agent, Recorded]:
-    model = Recorded(script, ttft=ttft, tpot=tpot)
+def agent_of(script, *, ttft=0.02, tpot=0.0, tools=(look_up,), **options) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(script, ttft=ttft, tpot=tpot)
     return Agent(model="m", endpoint=model, tools=tools, **{"sessions": ":memory:", **options}), model
-
-
-def said(request: dict) -> list[str | None]:
-    return [message["content"] for message in request["messages"]]
 
 
 REFUSED = raw(b'{"error":{"message":"no"}}', status=400)
@@ -98,7 +83,7 @@ def test_the_same_id_is_the_same_session():
 # Whole turns or nothing
 
 
-async def next_request(agent: Agent, model: Recorded) -> dict:
+async def next_request(agent: Agent, model: ScriptedModel) -> dict:
     """What the session's next run begins with."""
     await agent.session("a").run("Again")
     return model.requests[-1]

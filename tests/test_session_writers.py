@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from bodies import said
 from hotloop import Agent, ApprovalRequired, SessionBusy, SessionConflict, tool
 from hotloop.context.sessions.sqlite import SQLiteSessions
 from hotloop.errors import ConfigError
@@ -31,10 +32,6 @@ def agent_of(replies, folder, *, ttft=0.1, **options) -> tuple[Agent, ScriptedMo
     model = ScriptedModel(replies, ttft=ttft)
     places = {"sessions": folder / "sessions.db", "approvals": folder / "approvals.db"}
     return Agent(model="m", endpoint=model, tools=[look_up, pay], **{**places, **options}), model
-
-
-def said(request) -> list[str]:
-    return [message["content"] for message in request["messages"]]
 
 
 def yes(request):

@@ -60,6 +60,7 @@ def test_replies_are_given_in_turn_and_requests_recorded():
     model = ScriptedModel(["one", "two"])
     assert [exchange(model, body(seed=seed)).parsed().text for seed in (1, 2)] == ["one", "two"]
     assert [request["seed"] for request in model.requests] == [1, 2]
+    assert model.bodies == [body(seed=1), body(seed=2)]
     with pytest.raises(ScriptExhausted, match="Request 3 came"):
         exchange(model)
 

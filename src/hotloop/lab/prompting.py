@@ -20,7 +20,6 @@ from hotloop.lab.othertime import set_ahead
 from hotloop.lab.scripted import ScriptedModel
 from hotloop.models.model import Model
 from hotloop.models.routing.router import Router
-from hotloop.models.transport import Receiver
 from hotloop.tools.defining.tool import Tool
 
 _PROMPT = "Hello"
@@ -37,38 +36,21 @@ class FirstPrompt(msgspec.Struct):
     tools: list[Tool]
 
 
-class _Recorder:
-    """A transport that keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self._model = ScriptedModel(lambda _: "Hello.")
-
-    async def send(self, body: bytes, receiver: Receiver) -> None:
-        self.bodies.append(body)
-        await self._model.send(body, receiver)
-
-    async def warm(self, connections: int = 1) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-
 async def first_prompt(arguments: dict[str, Any]) -> FirstPrompt:
     """The prompt of an agent with these arguments; its servers of tools are asked, its model is not.
 
     What is said last in each request, and differs, is left out. Raises HotloopError.
     """
-    recorder = _Recorder()
-    model = usual_model(arguments["model"])
-    asked = msgspec.structs.replace(model, endpoint=recorder, dialect=model.spoken.name)
+    model, scripted = usual_model(arguments["model"]), ScriptedModel(lambda _: "Hello.")
+    asked = msgspec.structs.replace(model, endpoint=scripted, dialect=model.spoken.name)
     context = msgspec.structs.replace(arguments["context"], volatile=None)
     async with Agent(**arguments | {"model": asked, "fallback": [], "audit": None, "context": context}) as agent:
         try:
             await agent.run(_PROMPT)
         except (ModelError, RunError):
-            if not recorder.bodies:
+            if not scripted.bodies:
                 raise
-        return FirstPrompt(recorder.bodies[0], agent.tools)
+        return FirstPrompt(scripted.bodies[0], agent.tools)
 
 
 def usual_model(model: Model | Router) -> Model:

@@ -26,6 +26,7 @@ from statistics import median, quantiles
 
 import msgspec
 from chattemplates import TEMPLATES, Template, Written
+from figures import columns
 from processes import Unusable
 from talks import Talk, talks
 from tokencounts import counts
@@ -175,11 +176,8 @@ HEADING = ["service", "estimate", "turn 1", "turn 2", "turn 3", "turn 4", "turns
 def table(found: Sequence[Error]) -> str:
     """A line for each service and method."""
     services = dict.fromkeys(error.service for error in found)
-    lines = [HEADING, *(_cells(found, service, method) for service in services for method in range(len(METHODS)))]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    lines = (_cells(found, service, method) for service in services for method in range(len(METHODS)))
+    return columns([HEADING, *lines], align="")
 
 
 def _cells(found: Sequence[Error], service: str, method: int) -> list[str]:

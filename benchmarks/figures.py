@@ -6,8 +6,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Protocol
 
 RESAMPLES = 2000
+ROWS = "<>><>>"
+"""How the cells of rows are set: figures to the right."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,23 @@ def show(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def table(heading: list[str], rows: list[Row]) -> str:
-    """Rows under a heading, in columns; figures to the right."""
-    lines = [heading, *(row.cells() for row in rows)]
+class Line(Protocol):
+    """What a table shows in one line."""
+
+    def cells(self) -> list[str]:
+        """The line as text."""
+
+
+def table(heading: list[str], lines: Sequence[Line], align: str = ROWS) -> str:
+    """Lines under a heading; see `columns`."""
+    return columns([heading, *(line.cells() for line in lines)], align)
+
+
+def columns(lines: Sequence[list[str]], align: str) -> str:
+    """Cells in columns, each "<" or ">" as `align` says, those after them "<"."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(_line(cells, widths) for cells in lines)
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    to_the_right = {1, 2, 4, 5}
-    padded = (
-        cell.rjust(width) if column in to_the_right else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    sides = align.ljust(len(widths), "<")
+    return "\n".join(
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)).rstrip()
+        for cells in lines
     )
-    return "  ".join(padded).rstrip()

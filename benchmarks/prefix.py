@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from figures import table
 from processes import Unusable
 
 from hotloop import Agent, Trace, tool
@@ -210,15 +211,6 @@ async def local() -> list[Line]:
 HEADING = ["scenario", "service", "ttft", "end to end", "read", "sent", "prefills a run"]
 
 
-def table(lines: Sequence[Line]) -> str:
-    """The lines under their heading, in columns."""
-    rows = [HEADING, *(line.cells() for line in lines)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
 def main() -> int:
     """Measure, print, and say by the exit code whether it was as it should be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -230,7 +222,7 @@ def main() -> int:
     except (Unusable, HotloopError) as problem:
         print(f"no figures: {problem}", file=sys.stderr)
         return 2
-    print(table(lines))
+    print(table(HEADING, lines, align=""))
     held = [line.held for line in lines]
     print(f"\nas it should be: {sum(held)} of {len(held)}, {'met' if all(held) else 'NOT MET'}")
     if asked.json:

@@ -1,4 +1,4 @@
-"""Make an environment for each library that `overhead.py` compares hotloop with.
+"""Make an environment for each library that hotloop is compared with, and one for the tokenisers of `estimate.py`.
 
     python benchmarks/environments.py              all of them, about 1 GB in benchmarks/venvs/
     python benchmarks/environments.py agno aiohttp only these

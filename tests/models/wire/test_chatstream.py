@@ -588,6 +588,12 @@ def test_many_chunks_in_one_read(among, at):
         assert not hasattr(expected, "text") or result == expected
 
 
+def test_an_empty_text_is_none_though_it_is_like_the_others():
+    later = chunk({"reasoning": "hm " * 5_000}) + text("")
+    events, _ = parse(b"".join(like(200)), later, end("stop"), DONE)
+    assert [each.text for each in events[200:-1]] == ["hm " * 5_000]
+
+
 def test_a_huge_chunk_in_tiny_reads():
     body = text("x" * 30_000) + end("stop")
     stream = ChatStream()

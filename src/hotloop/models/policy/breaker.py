@@ -13,7 +13,8 @@ _FAILED, _SLOW = 1, 2
 class CircuitBreaker:
     """Closed (requests go), open (none goes until the service has rested) or half open (a few go, as probes).
 
-    All times are nanoseconds of one clock, given by the caller. Threads may share a breaker.
+    All times are nanoseconds of one clock, given by the caller. Threads may share a breaker. While it `is_open` or half
+    open, `wait` has to be asked.
     """
 
     __slots__ = (
@@ -21,7 +22,6 @@ class CircuitBreaker:
         "_count",
         "_failed",
         "_lock",
-        "_open",
         "_outcomes",
         "_probes",
         "_settings",
@@ -32,6 +32,7 @@ class CircuitBreaker:
         "_told",
         "_under_way",
         "_until",
+        "is_open",
     )
 
     def __init__(self, settings: Breaker) -> None:
@@ -41,20 +42,15 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._until = 0  # open: when probes may go; half open: when probes that never reported are given up
         self._told = ""
-        self._open = False
+        self.is_open = False
         self._under_way = self._probes = self._succeeded = (
             0  # of probes: sent, still to be answered well, answered well
         )
         self._close()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it is open or half open: then `wait` has to be asked."""
-        return self._open
-
     def wait(self, now: int) -> int:
         """0: the request may go, and has to be reported with `record` or `release`. Else nanoseconds until it may."""
-        if not self._open:
+        if not self.is_open:
             return 0
         with self._lock:
             if now < self._until and self._under_way >= self._probes:
@@ -74,20 +70,20 @@ class CircuitBreaker:
         if self._spotless and not (failed or slow):
             return  # one good request more in a window full of them
         with self._lock:
-            if not self._open:
+            if not self.is_open:
                 self._count_in(now, failed * _FAILED | slow * _SLOW)
             elif self._probes:
                 self._probed(now, failed or slow)
 
     def release(self) -> None:
         """A request that `wait` let go was cancelled or never sent: it tells nothing, and another may go instead."""
-        if self._open:
+        if self.is_open:
             with self._lock:
                 self._under_way = max(0, self._under_way - 1)
 
     def describe(self, now: int) -> str:
         """Why the service is left alone, as a phrase: "12 of the last 20 requests failed"; "" if it is not."""
-        return self._told if self._open else ""
+        return self._told if self.is_open else ""
 
     def _count_in(self, now: int, outcome: int) -> None:
         settings, place = self._settings, self._count % self._settings.window
@@ -119,9 +115,9 @@ class CircuitBreaker:
     def _rest(self, now: int, told: str) -> None:
         self._told, self._until = told, now + self._cool
         self._under_way = self._probes = self._succeeded = 0
-        self._open, self._spotless = True, False
+        self.is_open, self._spotless = True, False
 
     def _close(self) -> None:
         self._outcomes = bytearray(self._settings.window)
         self._count = self._failed = self._slow = 0
-        self._open = self._spotless = False
+        self.is_open = self._spotless = False

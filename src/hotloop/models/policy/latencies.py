@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from hotloop.units import NS_PER_S
 
 _KEPT = 256  # newest values of each kind
@@ -75,24 +77,21 @@ class Latencies:
 class _Sample:
     """The newest values; they are put in order when a percentile is asked for and enough has changed."""
 
-    __slots__ = ("_in_order", "_most", "_ordered_at", "_values", "count")
+    __slots__ = ("_in_order", "_ordered_at", "_stale", "_values", "count")
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: list[int] = []
+        self._values: deque[int] = deque(maxlen=most)
         self._in_order: list[int] = []
+        self._stale = min(_STALE, most // 8)
         self._ordered_at = 0
         self.count = 0
 
     def add(self, value: int) -> None:
-        if len(self._values) < self._most:
-            self._values.append(value)
-        else:
-            self._values[self.count % self._most] = value
+        self._values.append(value)
         self.count += 1
 
     def percentile(self, percent: int) -> int:
         """The least value that so many per cent do not exceed."""
-        if self.count - self._ordered_at >= min(_STALE, self._most // 8):
+        if self.count - self._ordered_at >= self._stale:
             self._in_order, self._ordered_at = sorted(self._values), self.count
         return self._in_order[-(-len(self._in_order) * percent // 100) - 1]

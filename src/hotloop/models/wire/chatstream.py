@@ -29,7 +29,7 @@ from hotloop.models.wire.frames import (
     whole_frame,
 )
 from hotloop.models.wire.likeness import Likeness, likeness
-from hotloop.models.wire.sse import BETWEEN, EventSource, payloads
+from hotloop.models.wire.sse import EventSource, next_event, payloads
 
 _SAFE = frozenset({"stop", "tool_calls", "function_call"})
 _FAILED = frozenset({"error", "abort"})
@@ -164,18 +164,22 @@ class ChatStream:
 
     def _runs(self, block: bytes, events: list[Event]) -> bytes:
         """Read a run of like chunks and what comes before it; returns what is left to read."""
-        while self._like is None and self._lessons and len(block) > _MANY and not self.done:
-            first, _, block = block.partition(BETWEEN)
-            self._learn(first, events)
-        if self._like is not None and not self.done:
-            before, texts, block = self._like.texts(block)
-            if before:
-                self._chunks(payloads(before), events)
-            if texts and not self.done and self.error is None:
-                self.tokens += len(texts)
-                self._text += texts
-                events += map(TextDelta, texts)
-        return b"" if self.done else block
+        at = 0
+        while self._like is None and self._lessons and len(block) - at > _MANY and not self.done:
+            event, at = next_event(block, at)
+            self._learn(event, events)
+        if self.done:
+            return b""
+        if self._like is None:
+            return block[at:]
+        before, texts, after = self._like.texts(block, at)
+        if before:
+            self._chunks(payloads(before), events)
+        if texts and not self.done and self.error is None:
+            self.tokens += len(texts)
+            self._text += texts
+            events += map(TextDelta, texts)
+        return b"" if self.done else after
 
     def _learn(self, event: bytes, events: list[Event]) -> None:
         self._lessons -= 1
@@ -313,7 +317,9 @@ class ChatStream:
 
     def _count(self, usage: dict[str, Any]) -> None:
         """Usage may come in any chunk and more than once: the last value that is known counts."""
-        self._usage |= {key: value for key, value in usage.items() if value is not None}
+        if self._usage:
+            usage = self._usage | {key: value for key, value in usage.items() if value is not None}
+        self._usage = usage
         if "completion_time" in usage:
             self._server_ms |= groq_ms(usage)
 

@@ -22,6 +22,9 @@ from hotloop.errors import (
 )
 from hotloop.models.wire.frames import decode_json
 
+_CONTEXT_LIMIT = re.compile(
+    r"(?:maximum context length|context (?:length|window|size))\D{0,40}?(\d[\d,]*)", re.IGNORECASE
+)
 _OVERFLOW = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt is too long|exceeds? the (available )?context"
     r"|too many (input )?tokens|reduce the length of the messages",
@@ -69,6 +72,8 @@ def service_error(status: int, headers: Mapping[str, str], body: bytes | dict[st
     )
     if isinstance(made, ToolUseFailed):
         made.failed_generation = str(error.get("failed_generation") or "")
+    if isinstance(made, ContextOverflow):
+        made.limit = _context_limit(error, message)
     return made
 
 
@@ -76,6 +81,14 @@ _ADVICE: dict[type[ServiceError], str] = {
     AuthenticationError: "Check the API key and that it may use this model.",
     ContextOverflow: "Shorten the conversation or the tool results, or use a model with a larger context.",
 }
+
+
+def _context_limit(error: dict[str, Any], message: str) -> int | None:
+    """How many tokens a context takes, as llama.cpp tells in a field, and others in words."""
+    if isinstance(told := error.get("n_ctx"), int):
+        return told
+    found = _CONTEXT_LIMIT.search(message)
+    return int(found[1].replace(",", "")) if found else None
 
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:

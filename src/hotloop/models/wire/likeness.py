@@ -27,22 +27,25 @@ class Likeness:
         self._after = after
         self._between = after + BETWEEN + before
 
-    def texts(self, events: bytes) -> tuple[bytes, list[str], bytes]:
-        """These events as those before a run of like ones, the texts of the run, and the events after it.
+    def texts(self, events: bytes, at: int = 0) -> tuple[bytes, list[str], bytes]:
+        """The events from `at` on as those before a run of like ones, the texts of the run, and the events after it.
 
-        Without any texts where the first and the last like event have others between them.
+        Without any texts where the first and the last like event have others between them. Nothing of the size of the
+        run is copied but once, to see that it is what was found: a reply may be long.
         """
-        start, end = events.find(self._before), events.rfind(self._after) + len(self._after)
-        before, run, after = events[:start], events[start:end], events[end:]
+        start, end = events.find(self._before, at), events.rfind(self._after, at) + len(self._after)
+        before, after = events[at:start], events[end:]
         if start < 0 or (before and not before.endswith(BETWEEN)) or (after and not after.startswith(BETWEEN)):
-            return events, [], b""
-        found = _texts(run)
-        if self._before + self._between.join(found) + self._after != run:
-            return events, [], b""
+            return events[at:], [], b""
+        found = _texts(events, start, end)
+        run = self._between.join(found)
+        first = start + len(self._before)
+        if not found or first + len(run) + len(self._after) != end or not events.startswith(run, first):
+            return events[at:], [], b""
         try:
-            return before[:-2], [text.decode() for text in found], after[2:]
+            return before[:-2], b"\n".join(found).decode().split("\n"), after[2:]
         except UnicodeDecodeError:
-            return events, [], b""
+            return events[at:], [], b""
 
 
 def likeness(event: bytes, text: str) -> Likeness | None:

@@ -70,6 +70,12 @@ class EventSource:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
+def next_event(events: bytes, at: int) -> tuple[bytes, int]:
+    """The event that begins at `at`, and where the one after it does."""
+    end = events.find(BETWEEN, at)
+    return (events[at:], len(events)) if end < 0 else (events[at:end], end + len(BETWEEN))
+
+
 def payloads(events: bytes) -> list[bytes]:
     """The data of each of these events."""
     if events.startswith(b"data: "):

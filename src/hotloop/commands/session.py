@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
@@ -19,7 +20,7 @@ from hotloop.commands.conversation import called, messages_of, show_summary, sho
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json, Name
 from hotloop.commands.places import Place, find
-from hotloop.context.sessions.record import SessionInfo, SessionKey, SessionStore
+from hotloop.context.sessions.record import SessionInfo, SessionKey
 from hotloop.context.sessions.sqlite import SQLiteSessions
 from hotloop.errors import ConfigError
 from hotloop.fields import require
@@ -36,11 +37,24 @@ session = App(name="session", help=_HELP)
 _ANYWHERE = Place()
 
 
-class _Found(NamedTuple):
-    """The file to look into, and the agent whose conversations are meant; None for those of all."""
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Which:
+    """Options that say which conversations are meant, beside the id of one.
 
-    path: Path
-    agent: str | None
+    Parameters
+    ----------
+    all_of_user
+        All conversations of this user instead.
+    agent
+        Only what is of the agent with this name.
+    """
+
+    all_of_user: Name | None = None
+    agent: Name | None = None
+
+
+_ANY = Which()
 
 
 @session.command(name="list")
@@ -60,14 +74,14 @@ def list_(
     as_json
         Print one object with all of them instead.
     """
-    found = _find(place, agent)
-    infos = _asked(found, lambda store: store.sessions(found.agent, user))
+    path, agent = _find(place, agent)
+    infos = _asked(path, lambda store: store.sessions(agent, user))
     if as_json:
-        write_json({"path": str(found.path), "sessions": infos})
+        write_json({"path": str(path), "sessions": infos})
     elif infos:
         show_rows(_table(infos))
     else:
-        results().print(f"No sessions in {found.path}.", style="dim", markup=False, soft_wrap=True)
+        results().print(f"No sessions in {path}.", style="dim", markup=False, soft_wrap=True)
     return 0
 
 
@@ -87,9 +101,9 @@ def show(session_id: str, /, *, agent: Name | None = None, place: Place = _ANYWH
         Print what export prints instead.
     """
     if as_json:
-        return export(session_id, agent=agent, place=place)
-    found = _find(place, agent)
-    _asked(found, lambda store: _show(store, found, session_id))
+        return export(session_id, which=Which(agent=agent), place=place)
+    path, agent = _find(place, agent)
+    _asked(path, lambda store: _show(store, agent, session_id))
     return 0
 
 
@@ -98,8 +112,7 @@ def export(
     session_id: str | None = None,
     /,
     *,
-    all_of_user: Name | None = None,
-    agent: Name | None = None,
+    which: Which = _ANY,
     place: Place = _ANYWHERE,
 ) -> int:
     """Print a conversation, or all of a user, as JSON with everything that is kept.
@@ -110,14 +123,10 @@ def export(
     ----------
     session_id
         The conversation's id.
-    all_of_user
-        All conversations of this user instead.
-    agent
-        Only what is of the agent with this name.
     """
-    found = _find(place, agent)
-    told = _asked(found, lambda store: _exported(store, found, session_id, all_of_user))
-    write_json({"user": all_of_user, "sessions": told} if session_id is None else told[0])
+    path, agent = _find(place, which.agent)
+    told = _asked(path, lambda store: _exported(store, agent, session_id, which.all_of_user))
+    write_json({"user": which.all_of_user, "sessions": told} if session_id is None else told[0])
     return 0
 
 
@@ -126,8 +135,7 @@ def delete(
     session_id: str | None = None,
     /,
     *,
-    all_of_user: Name | None = None,
-    agent: Name | None = None,
+    which: Which = _ANY,
     yes: Flag = False,
     place: Place = _ANYWHERE,
     as_json: Json = False,
@@ -140,55 +148,54 @@ def delete(
     ----------
     session_id
         The conversation's id.
-    all_of_user
-        All conversations of this user instead.
-    agent
-        Only what is of the agent with this name.
     yes
         Do not ask.
     as_json
         Print one object with what was deleted instead.
     """
-    found = _find(place, agent)
-    infos = _asked(found, lambda store: _meant(store, found, session_id, all_of_user))
+    path, agent = _find(place, which.agent)
+    infos = _asked(path, lambda store: _meant(store, agent, session_id, which.all_of_user))
     if infos and not yes and not confirmed(f"Delete {_counted(infos)}?"):
         messages().print("Nothing was deleted.")
         return 1
-    _asked(found, lambda store: _delete(store, infos))
+    _asked(path, lambda store: _delete(store, infos))
     if as_json:
-        write_json({"path": str(found.path), "deleted": [{"agent": each.agent, "id": each.id} for each in infos]})
+        write_json({"path": str(path), "deleted": [{"agent": each.agent, "id": each.id} for each in infos]})
     else:
         messages().print(one_line(f"Deleted: {_counted(infos)}."), markup=False, soft_wrap=True)
     return 0
 
 
-def _find(place: Place, agent: str | None) -> _Found:
+def _find(place: Place, agent: str | None) -> tuple[Path, str | None]:
+    """The file to look into, and the agent whose conversations are meant; None for those of all."""
     path, spec = find(place, "sessions.db", lambda spec: spec.sessions.path)
     if spec is None:
-        return _Found(path, agent)
+        return path, agent
     require(agent is None, "The agent's file says which agent is meant; leave out --agent.")
-    return _Found(path, spec.name)
+    return path, spec.name
 
 
-def _asked(found: _Found, question: Callable[[SessionStore], Awaitable[T]]) -> T:
-    """What a store answers."""
+def _asked(path: Path, question: Callable[[SQLiteSessions], Awaitable[T]]) -> T:
+    """What the store in this file answers."""
 
     async def ask() -> T:
-        async with aclosing(SQLiteSessions(found.path)) as store:
+        async with aclosing(SQLiteSessions(path)) as store:
             return await question(store)
 
     return run_async(ask())
 
 
-async def _meant(store: SessionStore, found: _Found, session_id: str | None, user: str | None) -> list[SessionInfo]:
+async def _meant(
+    store: SQLiteSessions, agent: str | None, session_id: str | None, user: str | None
+) -> list[SessionInfo]:
     """The one conversation with this id, or all of a user. Raises ConfigError unless it is clear which."""
     require((session_id is None) != (user is None), "Give a session, or --all-of-user for all that a user has.")
-    infos = await store.sessions(found.agent, user)
+    infos = await store.sessions(agent, user)
     if session_id is None:
         return infos
     meant = [each for each in infos if each.id == session_id]
     if not meant:
-        raise ConfigError(f"There is no session {session_id} in {found.path}{_near(session_id, infos)}")
+        raise ConfigError(f"There is no session {session_id} in {store.path}{_near(session_id, infos)}")
     if len(meant) > 1:
         agents = ", ".join(each.agent for each in meant)
         raise ConfigError(f"Several agents have a session {session_id}: {agents}. Say whose, with --agent.")
@@ -199,8 +206,8 @@ def _near(session_id: str, infos: list[SessionInfo]) -> str:
     return did_you_mean(session_id, [each.id for each in infos]) or "."
 
 
-async def _show(store: SessionStore, found: _Found, session_id: str) -> None:
-    (info,) = await _meant(store, found, session_id, None)
+async def _show(store: SQLiteSessions, agent: str | None, session_id: str) -> None:
+    (info,) = await _meant(store, agent, session_id, None)
     key, console = SessionKey(info.agent, info.id), results()
     stored = await store.load(key)
     console.print(one_line(_about(info)), style="bold", markup=False, soft_wrap=True)
@@ -215,12 +222,12 @@ async def _show(store: SessionStore, found: _Found, session_id: str) -> None:
 
 
 async def _exported(
-    store: SessionStore, found: _Found, session_id: str | None, user: str | None
+    store: SQLiteSessions, agent: str | None, session_id: str | None, user: str | None
 ) -> list[dict[str, Any]]:
-    return [await _everything(store, info) for info in await _meant(store, found, session_id, user)]
+    return [await _everything(store, info) for info in await _meant(store, agent, session_id, user)]
 
 
-async def _everything(store: SessionStore, info: SessionInfo) -> dict[str, Any]:
+async def _everything(store: SQLiteSessions, info: SessionInfo) -> dict[str, Any]:
     """All that is kept of a conversation, ready for JSON."""
     key = SessionKey(info.agent, info.id)
     stored = await store.load(key)
@@ -233,7 +240,7 @@ async def _everything(store: SessionStore, info: SessionInfo) -> dict[str, Any]:
     }
 
 
-async def _delete(store: SessionStore, infos: list[SessionInfo]) -> None:
+async def _delete(store: SQLiteSessions, infos: list[SessionInfo]) -> None:
     for info in infos:
         key = SessionKey(info.agent, info.id)
         async with store.writing(key, wait=True):

@@ -107,9 +107,6 @@ class Exchange:
         self.reads += 1
         return True
 
-    def _is_wanted(self) -> bool:
-        return self.claim is None or self.claim()
-
     def pause(self) -> None:
         """See `Throttle.pause`."""
         if self._throttle is not None:
@@ -130,7 +127,7 @@ class Exchange:
         events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
             self.first = self.last = self.clock()
-        if (events or self.stream.error is None) and not self._is_wanted():
+        if self.claim is not None and (events or self.stream.error is None) and not self.claim():
             raise asyncio.CancelledError  # as the task of this reply has been; it would hear of it a moment later
         if events:
             self._emit(events)

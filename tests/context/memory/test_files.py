@@ -165,15 +165,49 @@ from hotloop.context.memory.memory import Memory
 remembered = Memory(sys.argv[1])
 remembered.remember("tea", user="ann")
 asyncio.run(remembered.flush())
+asyncio.run(remembered.recall("tea", user="ann"))
 if child := os.fork():
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 remembered.remember("milk", user="ann")
+assert len(asyncio.run(remembered.recall("milk", user="ann"))) == 2
 """
 
 
-async def test_a_forked_process_has_a_thread_of_its_own(tmp_path):
+async def test_a_forked_process_has_threads_and_connections_of_its_own(tmp_path):
     told = await asyncio.create_subprocess_exec(sys.executable, "-W", "ignore", "-c", FORKS, tmp_path / "memory.db")
     assert await asyncio.wait_for(told.wait(), 60) == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["memory.db"]
     remembered = Memory(tmp_path / "memory.db")
     assert [fact.text for fact in await remembered.export("ann")] == ["tea", "milk"]
     await remembered.aclose()
+
+
+HANGS = """
+import asyncio, sys, time
+from hotloop.context.memory import meaning
+from hotloop.context.memory.memory import Memory
+meaning._PATIENCE = 0.05
+
+async def main():
+    remembered = Memory(sys.argv[1], limit=1, embed=lambda texts: time.sleep(1000))
+    remembered.remember("tea", user="ann")
+    remembered.remember("milk", user="ann")
+    print(len(await remembered.recall("tea", user="ann")))
+    await remembered.aclose()
+
+asyncio.run(main())
+"""
+
+
+async def test_an_embedding_that_hangs_does_not_keep_the_process(tmp_path):
+    told = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        HANGS,
+        tmp_path / "memory.db",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    found, said = await asyncio.wait_for(told.communicate(), 60)
+    assert (told.returncode, found) == (0, b"1\n")
+    assert said.count(b"An embedding has been at work for") == 2  # when the memory was closed, and the process ended

@@ -12,7 +12,7 @@ import pytest
 from people import ANN, ASKED_OF_ANN, ASKED_OF_LI, LI
 
 from hotloop.context.memory import memory
-from hotloop.context.memory.book import MOST
+from hotloop.context.memory.cache import MOST
 from hotloop.context.memory.meaning import nearest, packed
 from hotloop.context.memory.memory import Memory
 from hotloop.embedding import directions

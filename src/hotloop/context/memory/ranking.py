@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -12,6 +12,21 @@ from typing import Any, NamedTuple
 # Beyond", 2009. A fact hardly says a term twice, so that a term counts once.
 _K1, _B = 1.2, 0.75
 _RANK = 60  # G. Cormack, C. Clarke, S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet ...", SIGIR 2009
+
+
+class Search(NamedTuple):
+    """What is asked for: facts that a user's request in a session may see, at most `limit` of them.
+
+    `terms` are those of the request, `direction` is that of its meaning, None if it is not to count: it is compared to
+    those that are of the same `maker`.
+    """
+
+    user: str
+    session: str
+    terms: Set[str]
+    limit: int
+    maker: str = ""
+    direction: Any = None
 
 
 class Match(NamedTuple):
@@ -25,12 +40,12 @@ class Match(NamedTuple):
 class Candidates(NamedTuple):
     """Of the facts that a request may see, wherever they are kept, those that may fit it; a key stands for a fact.
 
-    There are `count` in all, which have so many `terms` together. `sharing` are those that have terms of the request,
-    in the order in which they were first told, the newest first; `nearest` those nearest in meaning, the nearest first;
-    `newest` those that were told last, the newest first.
+    There are so many `facts` in all, with so many `terms`. `sharing` are those that have terms of the request, in the
+    order in which they were first told, the newest first; `nearest` those nearest in meaning, the nearest first. Where
+    fewer share a term than are asked for, `newest` are those that were told last, the newest first.
     """
 
-    count: int
+    facts: int
     terms: int
     sharing: Sequence[Match]
     nearest: Sequence[Any]
@@ -47,13 +62,13 @@ def best(candidates: Candidates, limit: int) -> list[Any]:
 
 def _by_terms(candidates: Candidates) -> list[Any]:
     """The keys of those that share terms, by BM25."""
-    count, terms, sharing = candidates[:3]
+    facts, terms, sharing = candidates[:3]
     spread = Counter(chain.from_iterable(match.shared for match in sharing))
-    worth = {term: math.log1p((count - facts + 0.5) / (facts + 0.5)) for term, facts in spread.items()}
-    scores = {}
-    for key, shared, length in sharing:
-        longer = _K1 * (1 - _B + _B * length * count / terms)
-        scores[key] = math.fsum(map(worth.__getitem__, shared)) / (1 + longer)
+    worth = {term: math.log1p((facts - having + 0.5) / (having + 0.5)) for term, having in spread.items()}
+    shortest, longer = 1 + _K1 * (1 - _B), _K1 * _B * facts / max(terms, 1)
+    scores = {
+        key: math.fsum(map(worth.__getitem__, shared)) / (shortest + longer * length) for key, shared, length in sharing
+    }
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 

@@ -6,12 +6,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from sqlite3 import Connection
 
+from hotloop.context.memory.cache import Cache
 from hotloop.context.memory.fact import Fact
 from hotloop.context.memory.place import Place
 from hotloop.context.memory.stored import add
-from hotloop.context.memory.worker import Worker
 from hotloop.fields import require
 
 _log = logging.getLogger("hotloop.memory")
@@ -22,17 +22,17 @@ _FULL = f"{_MOST:,} facts wait to be written; await memory.flush() before you te
 class Writer:
     """A queue of facts, written in the order in which they were told; may be used from any thread.
 
-    `wrote` is called in another thread, with the facts of each change and its number. Facts that could not be written
-    stay in the queue, and are tried again with the next.
+    `wrote` is called with the facts that were written. Those that could not be stay in the queue, and are tried again
+    with the next.
     """
 
-    def __init__(self, place: Place, wrote: Callable[[Sequence[Fact], int], None]) -> None:
+    def __init__(self, place: Place, cache: Cache, wrote: Callable[[Sequence[Fact]], None]) -> None:
         self._place = place
+        self._cache = cache
         self._wrote = wrote
         self._queue: dict[str, Fact] = {}
         self._due = 0  # the process in which a thread is going to write
         self._lock = threading.Lock()
-        self._worker = Worker("hotloop memory")
 
     def add(self, fact: Fact) -> None:
         """Have a fact written soon. Raises ConfigError when too many wait."""
@@ -50,34 +50,35 @@ class Writer:
 
     async def flush(self) -> None:
         """Return when all facts are written that were added before. Raises ConfigError if they cannot be."""
-        await self._worker.done(self._write)
-
-    def close(self) -> None:
-        """End the thread, when it has written what is in the queue."""
-        self._worker.close()
+        if self._queue:
+            self._written(await self._place.do(self._add_all))
 
     def _begin(self) -> None:
+        """Write in a thread for which the end of the process waits."""
         try:
-            self._worker.give(self._write_behind)
+            threading.Thread(target=self._write_behind, name="hotloop memory").start()
         except RuntimeError:  # the process is about to end, and there will be no other time
             self._write_behind()
 
     def _write_behind(self) -> None:
         try:
-            self._write()
+            self._written(self._place.do_sync(self._add_all))
         except Exception as error:
-            count = len(self._queue)
+            with self._lock:
+                self._due, count = 0, len(self._queue)
             _log.error("%d %s not written yet: %s", count, "fact" if count == 1 else "facts", error)
 
-    def _write(self) -> None:
+    def _add_all(self, db: Connection) -> list[Fact]:
         with self._lock:
             self._due = 0
-            batch = list(self._queue.values())
-        if not batch:
-            return
-        change = self._place.do_sync(partial(add, facts=batch))
-        self._wrote(batch, change)
+            facts = list(self._queue.values())
+        with self._cache.own(db):
+            add(db, facts)
+        return facts
+
+    def _written(self, facts: Sequence[Fact]) -> None:
+        self._wrote(facts)
         with self._lock:
-            for fact in batch:
+            for fact in facts:
                 if self._queue.get(fact.id) is fact:
                     del self._queue[fact.id]

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import sys
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from hotloop.errors import RunError
 from hotloop.tools.approvals.store import ApprovalStore, PendingCall, digest_of
+from killing import die_at
 
 STEPS = ("pause", "decide", "claim", "record", "finish")
 
@@ -57,7 +55,7 @@ def die_at_each_statement(store: ApprovalStore, step: str) -> None:
         for before in STEPS[: STEPS.index(step)]:
             take_step(store, run_id, before)
         if (child := os.fork()) == 0:
-            _die_at(number)
+            die_at(number)
             take_step(store, run_id, step)
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -65,21 +63,6 @@ def die_at_each_statement(store: ApprovalStore, step: str) -> None:
         if status == 0:
             return
         assert os.WTERMSIG(status) == signal.SIGKILL
-
-
-def _die_at(number: int) -> None:
-    statements = count()
-
-    def trace(_: str) -> None:
-        if next(statements) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    class Mortal(sqlite3.Connection):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.set_trace_callback(trace)
-
-    sqlite3.connect = partial(sqlite3.connect, factory=Mortal)
 
 
 def race(store: ApprovalStore, run_id: str) -> None:

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import approval_agent
 from hotloop.tools.approvals.store import ApprovalStore
+from killing import ENOUGH, started
 
-ENOUGH = 30  # seconds, for anything on a busy machine
 UNKNOWN = "was begun before and did not end, so whether it took effect is not known. It is not run again."
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills")
 
 
-@contextmanager
-def _started(what: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, approval_agent.__file__, what, str(folder), *arguments]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def _killed_when_paused(folder: Path) -> str:
     """Let a process run the agent, and kill it when it has paused; the run's id."""
-    with _started("run", folder) as process:
+    with started(approval_agent.__file__, "run", folder) as process:
         run_id = process.stdout.readline().strip()
         process.kill()
         assert process.wait(ENOUGH) == -9
@@ -44,7 +30,7 @@ def _killed_when_paused(folder: Path) -> str:
 
 def _killed_at(point: str, folder: Path, run_id: str) -> None:
     """Let a process resume the run, and kill it when it has come to this point."""
-    with _started("resume", folder, run_id, point) as process:
+    with started(approval_agent.__file__, "resume", folder, run_id, point) as process:
         assert process.stdout.readline().strip() == point
         process.kill()
         assert process.wait(ENOUGH) == -9
@@ -52,7 +38,7 @@ def _killed_at(point: str, folder: Path, run_id: str) -> None:
 
 def _answer(folder: Path, run_id: str) -> list[str]:
     """Let a process take the run to its end: what it was told of its calls."""
-    with _started("resume", folder, run_id) as process:
+    with started(approval_agent.__file__, "resume", folder, run_id) as process:
         answer = process.communicate(timeout=ENOUGH)[0]
         assert process.returncode == 0
     assert ApprovalStore(folder / "waiting.db").runs() == []

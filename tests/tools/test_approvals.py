@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,9 +19,9 @@ import approval_process
 from approval_process import STEPS, pending
 from hotloop.errors import ConfigError, RunError
 from hotloop.tools.approvals.store import ApprovalStore, PausedRun, digest_of
+from killing import ENOUGH, started
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="kills and forks")
-ENOUGH = 30  # seconds, for anything on a busy machine
 
 
 @pytest.fixture
@@ -40,15 +40,8 @@ def unprivileged() -> Iterator[None]:
     os.seteuid(0)
 
 
-@contextmanager
-def _started(what: str, store: ApprovalStore, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, approval_process.__file__, what, str(store.path), *map(str, arguments)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def _started(what: str, store: ApprovalStore, *arguments: object) -> AbstractContextManager[subprocess.Popen[str]]:
+    return started(approval_process.__file__, what, store.path, *arguments)
 
 
 def _step_of(store: ApprovalStore, run_id: str) -> int:

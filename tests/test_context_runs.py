@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bodies import said
-from hotloop import Agent, Budget, Context, Memory, Model, Task, Window, memory_tools, tool
+from hotloop import Agent, Budget, Context, Memory, Model, Task, Window, caller, memory_tools, tool
 from hotloop.errors import ConfigError, ContextOverflow, InvalidRequest
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 
 OVERFLOW = raw(
-    b'{"error":{"message":"maximum context length is 100 tokens","code":"context_length_exceeded"}}', status=400
+    b'{"error":{"message":"Reduce the length of the messages.","code":"context_length_exceeded"}}', status=400
 )
 SUMMARY = "Ann wants blue shoes."
 
@@ -287,6 +287,90 @@ def test_a_service_that_finds_the_prompt_too_long_gets_a_shorter_one_once():
     assert len(said(after)) < len(said(before))
     assert said(after)[-1] == said(before)[-1]
     assert SUMMARY in said(after)
+
+
+def test_a_limit_that_a_service_names_is_kept_from_then_on():
+    """Each prompt that is too long costs a request and a wait, so that one has to do."""
+    refused = raw(b'{"error":{"message":"This model\'s maximum context length is 700 tokens."}}', status=400)
+
+    def replies(request):
+        too_long = len(json.dumps(request["messages"])) // 4 > 700 and not is_summary(request)
+        return refused if too_long else answering(request)
+
+    async def main():
+        agent, _ = agent_of(replies, ttft=0.1)
+        session = agent.session("a")
+        traces = []
+        for number in range(30):
+            traces.append((await session.run(f"{number} " + "x" * 200)).trace)
+            await asyncio.sleep(0.5)
+        return traces
+
+    traces = run_virtual(main())
+    assert sum(attempt.outcome == "failed" for trace in traces for attempt in trace.attempts) == 1
+    assert sum("compaction" in trace.facts for trace in traces) > 2
+
+
+def test_a_run_that_overflows_more_than_once_goes_on():
+    calls = [call("look_up", key=str(number)) for number in range(8)]
+
+    async def main():
+        script = [*calls[:3], OVERFLOW, SUMMARY, *calls[3:6], OVERFLOW, SUMMARY, "Done."]
+        agent, _ = agent_of(script, max_turns=20)
+        return (await agent.run("Look up everything")).output
+
+    assert run_virtual(main()) == "Done."
+
+
+def test_a_summary_that_fails_is_tried_seldom_and_does_not_use_up_the_service():
+    def replies(request):
+        return raw(b'{"error":{"message":"no"}}', status=500) if is_summary(request) else answering(request)
+
+    async def main():
+        agent, model = agent_of(replies, context=Context(limit=4000, compact_at=0.1, keep=2))
+        session = agent.session("a")
+        for number in range(30):
+            await session.run(f"{number} " + "x" * 200)
+            await asyncio.sleep(1.5)
+        return sum(map(is_summary, model.requests))
+
+    assert run_virtual(main()) <= 6
+
+
+def test_a_run_does_not_wait_for_a_summary_for_ever():
+    async def main():
+        small = Model(name="small", endpoint=ScriptedModel(lambda request: SUMMARY, ttft=200.0))
+        agent, model = agent_of(ttft=0.1, context=Context(limit=700, compact_at=0.9, keep=2, summarizer=small))
+        results = await grow(agent.session("a"), 14)
+        await agent.aclose()
+        return [result.trace for result in results], said(model.requests[-1])
+
+    traces, texts = run_virtual(main())
+    assert max(trace.end_to_end_ms for trace in traces) <= 15_200
+    assert any("left out" in text for text in texts)
+    assert any("the beginning left out" in str(trace) for trace in traces)
+
+
+@pytest.mark.parametrize(
+    ("context", "says"),
+    [
+        (Context(volatile=lambda: 1 / 0), "volatile=...\\) failed: ZeroDivisionError"),
+        (Context(tasks=(Task(name="t", instructions="x", when=lambda prompt: 1 / 0),)), "task t failed"),
+        (Context(limit=100, count_tokens=lambda text: 1 / 0), "count_tokens=...\\) failed"),
+    ],
+)
+def test_what_the_functions_of_a_context_raise_is_an_error_of_ours(context, says):
+    agent, _ = agent_of(context=context)
+    with pytest.raises(ConfigError, match=says) as caught:
+        run_virtual(agent.session("a").run("Hi"))
+    assert caught.value.trace is not None
+
+
+def test_what_is_volatile_knows_for_whom_it_is():
+    agent, model = agent_of(context=Context(volatile=lambda: f"The user is {caller().user}."))
+    run_virtual(agent.run("Hi", user="ann"))
+    assert said(model.requests[0])[-1].endswith("The user is ann.")
+    assert caller().user == ""
 
 
 def test_a_prompt_that_stays_too_long_is_an_error_and_leaves_nothing():

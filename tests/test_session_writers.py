@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from bodies import said
-from hotloop import Agent, ApprovalRequired, SessionBusy, SessionConflict, tool
+from hotloop import Agent, ApprovalRequired, SessionBusy, SessionConflict, SessionKey, tool
 from hotloop.context.sessions.sqlite import SQLiteSessions
 from hotloop.errors import ConfigError
 from hotloop.events import RunFinished, TextDelta
@@ -337,6 +337,47 @@ def test_a_deleted_session_begins_anew(tmp_path):
         return said(model.requests[-1])
 
     assert run_virtual(main()) == ["Anew"]
+
+
+def test_a_session_that_was_begun_for_nobody_is_nobodys(tmp_path):
+    async def main():
+        agent, _ = agent_of(yes, tmp_path)
+        await agent.session("a").run("Secret")
+        with pytest.raises(ConfigError, match="begun for no user"):
+            agent.session("a", user="bob")
+        await agent.session("a").run("Secret", user="bob")
+        await agent.aclose()
+
+    run_virtual(main())
+
+
+def test_users_and_instructions_are_text(tmp_path):
+    agent, _ = agent_of(yes, tmp_path)
+    with pytest.raises(ConfigError, match="user is 7"):
+        agent.session("a", user=7)
+    with pytest.raises(ConfigError, match="instructions are 5"):
+        agent.session("a", instructions=5)
+
+
+def test_prompts_with_ids_of_their_own_are_merged_and_a_bad_one_fails_alone(tmp_path):
+    async def main():
+        agent, _ = agent_of(yes, tmp_path, busy="merge")
+        session = agent.session("a", user="ann")
+        first = asyncio.create_task(session.run("one", trace_id="1"))
+        await asyncio.sleep(0.05)
+        runs = [session.run("two", trace_id="2"), session.run("\udc00"), session.run("three", user="ann")]
+        done = await asyncio.gather(first, *runs, return_exceptions=True)
+        listed = await agent.sessions.sessions(user="ann")
+        await agent.sessions.delete(SessionKey("", "a"))
+        history = await session.history()
+        await agent.aclose()
+        return done, [info.turns for info in listed], history
+
+    (first, two, bad, three), turns, history = run_virtual(main())
+    assert isinstance(bad, ConfigError)
+    assert two is three
+    assert (first.trace.trace_id, two.trace.trace_id) == ("1", "2")
+    assert (turns, history) == ([2], [])
 
 
 @pytest.mark.parametrize("bad", [None, "", 3])

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from hotloop.agent import Agent
 from hotloop.budget import Budget
-from hotloop.context.sessions.record import SessionInfo, SessionStore
+from hotloop.context.sessions.record import SessionInfo, SessionKey, SessionStore
 from hotloop.context.settings import Context, Task, Window
 from hotloop.errors import (
     ApprovalRequired,
@@ -116,6 +116,7 @@ __all__ = [
     "SessionBusy",
     "SessionConflict",
     "SessionInfo",
+    "SessionKey",
     "SessionStore",
     "Stage",
     "Task",

@@ -196,6 +196,11 @@ class Agent:
         """The runs that wait for people's decisions, and where these are put."""
         return self._runs.approvals
 
+    @property
+    def sessions(self) -> SessionStore:
+        """Where its conversations are kept: to list and delete them."""
+        return self._runs.sessions.store
+
     def close_sync(self) -> None:
         """`aclose` for `run_sync`: close what it has kept open in this thread."""
         run_here(self.aclose())

@@ -91,10 +91,10 @@ class Deadline:
         """What is left for tools, that is without the answer reserve, never below 0; None without a deadline."""
         return None if self.tools_end is None else max(self.tools_end - now, 0)
 
-    def before_answer(self) -> Deadline:
-        """A deadline that keeps the answer reserve free."""
+    def before_answer(self, now: int, most: int) -> Deadline:
+        """A deadline that keeps the answer reserve free, and comes in `most` nanoseconds at the latest."""
         earlier = Deadline(None, 0)
-        earlier.end = earlier.tools_end = self.tools_end
+        earlier.end = earlier.tools_end = now + most if self.tools_end is None else min(self.tools_end, now + most)
         return earlier
 
     def answer_now(self, now: int) -> bool:

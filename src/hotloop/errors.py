@@ -147,7 +147,9 @@ class AuthenticationError(ServiceError):
 
 
 class ContextOverflow(ServiceError):
-    """The prompt is longer than the model's context window."""
+    """The prompt is longer than the model's context window, of `limit` tokens (None when the service does not say)."""
+
+    limit: int | None = None
 
 
 class ToolUseFailed(ServiceError):

@@ -26,7 +26,7 @@ from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.calls import ReplyCalls
 from hotloop.tools.running.executor import Executor
 from hotloop.tools.running.job import RunContext
-from hotloop.tools.running.result import ToolResult
+from hotloop.tools.running.result import ToolResult, encodable
 from hotloop.trace.ledger import Ledger, TurnFacts, Why
 
 if TYPE_CHECKING:
@@ -96,15 +96,11 @@ class Paused(Exception):
 
 
 class _Course(msgspec.Struct):
-    """What a run has seen that bears on its next turn: why calls have to end, whether its answer was wrong.
-
-    `made_room` tells that a service found the prompt too long.
-    """
+    """What a run has seen that bears on its next turn: why calls have to end, and whether its answer was wrong."""
 
     failures: _Failures
     stopped: str = ""
     asked_again: bool = False
-    made_room: bool = False
 
 
 async def run(program: Program, run: RunContext) -> Answer:
@@ -124,6 +120,8 @@ def require_prompt(prompt: object) -> None:
     """Raises ConfigError for a prompt that no model can answer."""
     if not isinstance(prompt, str) or not prompt.strip():
         raise ConfigError(f"The prompt is {prompt!r}; give the model some text.")
+    if not prompt.isascii() and encodable(prompt) != prompt:
+        raise ConfigError("The prompt has half of a character; decode its bytes in their encoding.")
 
 
 async def resume(program: Program, run: RunContext, saved: Checkpoint, known: dict[str, ToolResult]) -> Answer:
@@ -191,12 +189,12 @@ async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | 
     length = len(run.conversation.messages)
     try:
         reply = await _think(program, run, calls, why)
-    except ContextOverflow:
+    except ContextOverflow as overflow:
         if compactor is None and run.new_compactor is not None:
             compactor = run.new_compactor(run.conversation)
-        if compactor is None or course.made_room or not await compactor.make_room(run.ledger, run.deadline):
+        if compactor is None or not await compactor.make_room(run.ledger, run.deadline, overflow.limit):
             raise
-        course.made_room, length = True, len(run.conversation.messages)
+        length = len(run.conversation.messages)
         reply = await _think(program, run, calls, "correction")
     if compactor is not None and calls is not None and run.ledger.attempts[-1].why not in _OTHER_MODEL:
         compactor.reported(length, reply.usage)
@@ -220,6 +218,7 @@ def _think(program: Program, run: RunContext, calls: ReplyCalls | None, why: Why
         background=run.background,
         prompt=run.prompt,
         aside=run.aside,
+        rearranged=run.conversation.fresh,
         check=program.check,
     )
     return program.thinker.think(ask, why)

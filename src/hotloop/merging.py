@@ -18,7 +18,8 @@ Answer = Callable[[str, RunOptions, Emit], Awaitable[Any]]
 class Merged:
     """Answers prompts by `answer`, one turn after the other; those that wait together are one prompt, in their order.
 
-    Only prompts with the same options are merged. Whoever gave one of them gets the result and hears all events.
+    Only prompts with the same options are merged, but for `trace_id`: that of the first is the turn's. Whoever gave one
+    of them gets the result and hears all events.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -30,7 +31,7 @@ class Merged:
         """The result for this prompt and those it was merged with. Raises what the run raises."""
         require_prompt(prompt)
         group = self._waiting
-        if group is None or group.options != options:
+        if group is None or _shared(group.options) != _shared(options):
             group = self._waiting = _Group(options)
             group.task = asyncio.create_task(self._answered(group))
         member = (prompt, emit)
@@ -54,6 +55,11 @@ class Merged:
         """Nobody joins it any more."""
         if self._waiting is group:
             self._waiting = None
+
+
+def _shared(options: RunOptions) -> dict[str, Any]:
+    """The options that have to be the same: the id of a run is that of the first."""
+    return {name: value for name, value in options.items() if name != "trace_id"}
 
 
 class _Group:

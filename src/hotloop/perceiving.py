@@ -11,6 +11,7 @@ from hotloop.context.zones import aside_text
 from hotloop.errors import ConfigError
 from hotloop.limit import stop
 from hotloop.tools.running.caller import Caller
+from hotloop.tools.running.progress import asking
 from hotloop.trace.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -38,14 +39,25 @@ class Perceiving:
         seconds = self._memory.timeout if self._seconds is None else min(self._seconds, self._memory.timeout)
         return Recall(self._memory, prompt, caller, seconds)
 
-    async def aside(self, recall: Recall | None, ledger: Ledger) -> str:
+    async def aside(self, recall: Recall | None, caller: Caller, ledger: Ledger) -> str:
         """What is sent last in each request of the run."""
         facts = [] if recall is None else await recall.facts(ledger)
+        return aside_text(self._volatile(caller), [fact.text for fact in facts])
+
+    def _volatile(self, caller: Caller) -> str:
         volatile = self._context.volatile
-        said = volatile() if callable(volatile) else volatile or ""
+        if not callable(volatile):
+            return volatile or ""
+        before = asking.set(caller)
+        try:
+            said = volatile()
+        except Exception as error:
+            raise ConfigError(f"Context(volatile=...) failed: {type(error).__name__}: {error}") from error
+        finally:
+            asking.reset(before)
         if not isinstance(said, str):
-            raise ConfigError(f"Context(volatile=...) gave {said!r}; let it give text.")
-        return aside_text(said, [fact.text for fact in facts])
+            raise ConfigError(f"Context(volatile=...) gave {said!r}; give it a plain function that gives text.")
+        return said
 
 
 class Recall:

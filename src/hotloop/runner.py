@@ -20,7 +20,7 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:
         return _runner().run(coroutine)
     coroutine.close()
-    raise RuntimeError("run_sync() was called from async code; write `await agent.run(...)` there.")
+    raise RuntimeError("run_sync() was called from async code; write `await agent.run(...)`, or of a session, there.")
 
 
 class _Owned:

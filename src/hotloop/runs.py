@@ -218,7 +218,7 @@ class Runs:
         """The answer to what was asked, at the end of this conversation."""
         asked, ledger = run.asked, run.ledger
         deadline = Deadline(self._budget, ledger.start if session is None else ledger.at)
-        aside = await self._perceiving.aside(run.recall, ledger) if self._perceiving.any else ""
+        aside = await self._perceiving.aside(run.recall, asked.caller, ledger) if self._perceiving.any else ""
         compactor = None
         if session is not None or self._context.limit is not None:
             compactor = self._compactor(conversation) if session is None else session.compactor_of(conversation)

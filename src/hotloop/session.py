@@ -97,7 +97,8 @@ class Session:
             merged = self._merged.get(loop)
             if merged is None:
                 merged = self._merged[loop] = Merged(self._answer)
-            result: Result = await merged.ask(prompt, options, emit)
+            user = options.get("user") or self._live.owner
+            result: Result = await merged.ask(prompt, {**options, "user": user}, emit)
             return result
         return await self._answer(prompt, options, emit)
 

@@ -18,7 +18,9 @@ from hotloop.units import NS_PER_S
 
 _log = logging.getLogger("hotloop.context")
 
-_WAITED = "while the run waited"
+_WAITED, _LEFT_OUT = "while the run waited", "left out"
+_PATIENCE = 15 * NS_PER_S  # the longest that a run waits for a summary
+_FOR_PROMPT = 0.9  # of a context: the rest is for the reply
 _LOST = "The beginning of this conversation was left out, because it could not be summarized."
 
 
@@ -37,6 +39,8 @@ class Compactor:
         self._summarize = summarize
         self._edits = 0  # of the conversation when it was last looked at
         self._background: asyncio.Task[str] | None = None
+        self._failures = 0  # of summaries in the background, one after the other
+        self._not_before = 0  # the number of the turn after which one is tried again
         self._spent: list[AttemptFacts] = []  # requests that no run's ledger has yet
         self._first = 0  # the number of the first turn that the background summary leaves as it is
 
@@ -49,20 +53,27 @@ class Compactor:
         return self._size.tokens(self.conversation.messages, self.aside)
 
     @property
+    def limit(self) -> int | None:
+        """How many tokens a prompt may have: as declared, or as the service has said."""
+        return self._context.limit or self._rates.limit
+
+    @property
     def full(self) -> bool:
         """Whether the next prompt would be over the limit."""
-        return self._context.limit is not None and self.tokens > self._context.limit
+        return self.limit is not None and self.tokens > self.limit
 
     def reported(self, length: int, usage: Usage) -> None:
         """What a service counted of a prompt that had so many bytes of messages."""
-        if self._context.limit is not None and usage.input_tokens is not None:
+        if self.limit is not None and usage.input_tokens is not None:
             self._size.reported(length, usage.input_tokens)
 
     def look_ahead(self) -> None:
         """At the end of a turn: have the early part summarized, if the conversation has come to the threshold."""
-        limit, turns = self._context.limit, self.conversation.turns
+        limit, turns = self.limit, self.conversation.turns
         keep = min(self._context.keep, len(turns) - 1)
-        if self._background is not None or limit is None or keep < 1 or self.tokens < limit * self._context.compact_at:
+        if self._background is not None or limit is None or keep < 1 or self.conversation.number < self._not_before:
+            return
+        if self.tokens < limit * self._context.compact_at:
             return
         self._first = turns[-keep].number
         self._background = asyncio.create_task(self._ahead(turns[-keep].start))
@@ -71,31 +82,42 @@ class Compactor:
         """At the beginning of a turn: put a summary that is ready in the place of what it stands for."""
         if self._background is not None and self._background.done():
             task, self._background = self._background, None
+            summary = "" if task.cancelled() else task.result()
             place = next((turn.start for turn in self.conversation.turns if turn.number == self._first), 0)
-            if place and not task.cancelled() and (summary := task.result()):
+            if place and summary:
                 self._put(place, summary, ledger, how)
+            self._failures = 0 if summary else self._failures + 1
+            self._not_before = self.conversation.number + (2**self._failures if self._failures else 0)
             self._told(ledger)
 
-    async def make_room(self, ledger: Ledger, deadline: Deadline) -> bool:
+    async def make_room(self, ledger: Ledger, deadline: Deadline, told: int | None = None) -> bool:
         """Shorten the prompt, so that it fits; where the limit is not known, to half. False if nothing can be left out.
 
-        Waits for the summary that this takes.
+        `told` is a limit that the service has named. Waits for the summary that this takes, for 15 s at most; what
+        cannot be summarized by then is left out.
         """
-        before_answer = deadline.before_answer()
-        if self._background is not None and await self._waited(ledger, before_answer):
+        if told is not None:
+            self._rates.limit = int(told * _FOR_PROMPT)
+        earlier = deadline.before_answer(ledger.clock(), _PATIENCE)
+        failures = self._failures
+        if self._background is not None and await self._waited(ledger, earlier):
             return True
         place = self._place()
         if not place:
             return False
+        summary = "" if self._failures > failures else await self._now(place, earlier)
+        self._put(place, summary or _LOST, ledger, _WAITED if summary else _LEFT_OUT)
+        self._told(ledger)
+        ledger.mark("context", "summarized" if summary else "left out")
+        return True
+
+    async def _now(self, place: int, deadline: Deadline) -> str:
+        """The summary, "" if there is none."""
         try:
-            summary = await self._summary(place, before_answer)
+            return await self._summary(place, deadline)
         except HotloopError as error:
             _log.warning("A conversation is too long and could not be summarized; its beginning is left out: %s", error)
-            summary = ""
-        self._put(place, summary or _LOST, ledger, _WAITED)
-        self._told(ledger)
-        ledger.mark("context", "summarized")
-        return True
+            return ""
 
     @property
     def busy(self) -> bool:
@@ -123,7 +145,8 @@ class Compactor:
         if self._background is not None:  # it comes too late
             self.abandon()
             self._background = None
-        return self._context.limit is not None and not self.full
+            self._failures += 1
+        return self.limit is not None and not self.full
 
     async def _ahead(self, place: int) -> str:
         """The summary, "" if there is none."""
@@ -158,7 +181,7 @@ class Compactor:
     def _place(self) -> int:
         """Where to cut: before the newest turns that are to be kept, or later if that is not enough; 0 if nowhere."""
         context, messages, turns = self._context, self.conversation.messages, self.conversation.turns
-        left = 0.5 if context.limit is None else min(0.5, context.limit * context.compact_at / max(self.tokens, 1))
+        left = 0.5 if self.limit is None else min(0.5, self.limit * context.compact_at / max(self.tokens, 1))
         least = len(messages) * (1 - left)
         kept = turns[-context.keep].start if len(turns) > context.keep else 0
         places = [turn.start for turn in turns[1:]] + self.conversation.steps[1:]

@@ -60,6 +60,7 @@ class Conversation(msgspec.Struct):
     summary: Summary | None = None
     head: int = 0  # where the first message begins that is not of the system
     covered: bytes = b""  # steps of the newest turn that the summary stands for
+    fresh: bool = False  # its bytes do not go on from what was sent before, and are not meant to
     before: tuple[dict[str, int], int] = ({}, 0)  # tasks, and how many ids were given, before the newest turn
 
     @classmethod
@@ -126,6 +127,7 @@ class Conversation(msgspec.Struct):
     def select(self, places: Sequence[int]) -> Self:
         """A conversation of which only the turns at these places are to be seen."""
         chosen = self.branch()
+        chosen.fresh = True
         first = self.turns[0].start if self.turns else len(self.messages) + 1
         chosen.messages = self.messages[: max(first - 1, 0)]
         ends = [*(turn.start - 1 for turn in self.turns[1:]), len(self.messages)]

@@ -55,12 +55,14 @@ class TokenRates:
     """What the marks of a text are worth to one model, in tokens; for all of its conversations.
 
     With `count_tokens`, which gives the tokens of a text, only what is around the texts is learned. `front` is about
-    how many tokens the newest conversation begins with: its tools, and what the service adds.
+    how many tokens the newest conversation begins with: its tools, and what the service adds. `limit` is how many a
+    prompt may have, once a service has said so.
     """
 
     def __init__(self, count_tokens: Callable[[str], int] | None = None) -> None:
         rates = (_OF_TEXTS if count_tokens is None else _COUNTED) | _OF_MESSAGES
         self.front = 0.0
+        self.limit: int | None = None
         self._of_texts = _marks if count_tokens is None else _counted_by(count_tokens)
         self._rates = [rate.likely for rate in rates.values()]
         self._likely = tuple(self._rates)
@@ -211,7 +213,10 @@ def _count(data: bytes, of: bytes) -> int:
 
 def _counted_by(count_tokens: Callable[[str], int]) -> Callable[[Sequence[str]], Marks]:
     def count(text: str) -> int:
-        tokens = count_tokens(text)
+        try:
+            tokens = count_tokens(text)
+        except Exception as error:
+            raise ConfigError(f"Context(count_tokens=...) failed: {type(error).__name__}: {error}") from error
         if not isinstance(tokens, int) or tokens < 0:
             raise ConfigError(f"Context(count_tokens=...) gave {tokens!r}; let it give how many tokens a text has.")
         return tokens

@@ -63,10 +63,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             require(callable(self.when), wrong)
 
     def needed(self, prompt: str) -> bool:
-        """Whether this request needs the instructions."""
+        """Whether this request needs the instructions. Raises ConfigError if `when` raises anything."""
         if isinstance(self.when, str):
             return re.search(self.when, prompt, re.IGNORECASE) is not None
-        return bool(self.when(prompt))
+        try:
+            return bool(self.when(prompt))
+        except Exception as error:
+            told = f"The `when` of the task {self.name} failed: {type(error).__name__}: {error}"
+            raise ConfigError(told) from error
 
 
 class _Sizes(msgspec.Struct):

@@ -67,12 +67,24 @@ class Client:
 class _Thought:
     """The attempts at one reply, and what each of them changes about the next."""
 
-    __slots__ = ("_added", "_ask", "_attempts", "_changed", "_client", "_goes_on", "_max_tokens", "_messages", "_why")
+    __slots__ = (
+        "_added",
+        "_ask",
+        "_attempts",
+        "_changed",
+        "_client",
+        "_goes_on",
+        "_max_tokens",
+        "_messages",
+        "_once",
+        "_why",
+    )
 
     def __init__(self, client: Client, ask: Ask, why: Why) -> None:
         self._client = client
         self._ask = ask
         self._why = why
+        self._once = why == "summary" and ask.background  # it comes again by itself, and must not use up the service
         self._goes_on = bool(ask.ledger.turns) and ask.ledger.sent_to is client.service  # so did the turn before
         foreign = ask.dialect not in (None, client.dialect)
         self._messages = translated(ask.messages, client.dialect) if foreign else ask.messages
@@ -103,8 +115,8 @@ class _Thought:
     def _watch(self) -> None:
         """Notice a prompt that no longer begins as the one before it."""
         ask, client = self._ask, self._client
-        session = "" if ask.rearranged else ask.session
-        _warn(ask, client.service.watch.seen(ask.ledger.name, client.request.front, ask.messages, session))
+        watch, front = client.service.watch, client.request.front
+        _warn(ask, watch.seen(ask.ledger.name, front, ask.messages, ask.session, rearranged=ask.rearranged))
 
     def _attempt(self) -> Attempt:
         client, ask = self._client, self._ask
@@ -169,7 +181,8 @@ class _Thought:
         """
         policy = self._client.policy
         elsewhere = _NOT_AGAIN if not self._ask.others else (*_NOT_AGAIN, ReplyTimeout)
-        if not failed.retryable or isinstance(failed, elsewhere) or self._attempts > policy.retries:
+        retries = 0 if self._once else policy.retries
+        if not failed.retryable or isinstance(failed, elsewhere) or self._attempts > retries:
             raise failed
         backoff: float = min(policy.backoff_limit, policy.backoff * 2 ** (self._attempts - 1))
         asked = failed.retry_after if isinstance(failed, ServiceError) and failed.retry_after else 0.0

@@ -109,10 +109,14 @@ def context_line(trace: Trace) -> str:
     left_out = trace.facts.get("left_out", 0)
     told = [f"{left_out:,} earlier turn{'s' * (left_out != 1)} not sent"] if left_out else []
     told += [
-        f"summarized {each['how']}, {each['tokens_before']:,} -> {each['tokens_after']:,} tokens"
+        f"{_how(each['how'])}, {each['tokens_before']:,} -> {each['tokens_after']:,} tokens"
         for each in trace.facts.get("compaction", ())
     ]
     return f"context: {', '.join(told)}" if told else ""
+
+
+def _how(how: str) -> str:
+    return "the beginning left out, for it could not be summarized" if how == "left out" else f"summarized {how}"
 
 
 def cache_line(trace: Trace) -> str:

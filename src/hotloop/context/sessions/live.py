@@ -128,7 +128,7 @@ class LiveSession:
         )
         await finished(self.store.commit(self.key, state, turn, run.kept))
         ledger.mark("context", "session committed")
-        self._run, self.state = None, state
+        self._run, self.state, live.fresh = None, state, False
         if self._resumed:
             self._stale = True
             return
@@ -167,8 +167,12 @@ class LiveSession:
             await self._compactor.aclose()
 
     def _require_owner(self, state: SessionState, user: str) -> None:
+        if not user:
+            return
         of_other = f"Session {self.key.id} is of another user than {user}; give it another id."
-        require(not user or {self.user, state.user} <= {"", user}, of_other)
+        require({self.user, state.user} <= {"", user}, of_other)
+        of_nobody = f"Session {self.key.id} was begun for no user, so it cannot be {user}'s; give it another id."
+        require(state.version == 0 or state.user == user, of_nobody)
 
     @property
     def _own_instructions(self) -> str:
@@ -192,7 +196,7 @@ class LiveSession:
         for turn in stored.turns:
             conversation.add_turn(_seen(turn, summary), turn.number, turn.at)
         conversation.number, conversation.ids_given = self.state.version, self.state.ids_given
-        conversation.tasks = dict(self.state.tasks)
+        conversation.tasks, conversation.fresh = dict(self.state.tasks), True
         self._compactor = self._new_compactor(conversation)
         self._stale = False
 

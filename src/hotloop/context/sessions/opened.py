@@ -59,6 +59,9 @@ class OpenSessions:
         """
         is_text = isinstance(session_id, str) and bool(session_id)
         require(is_text, f"The session's id is {session_id!r}; give some text.")
+        require(isinstance(user, str), f"The session's user is {user!r}; give text.")
+        told = instructions is None or isinstance(instructions, str)
+        require(told, f"The session's instructions are {instructions!r}; give text.")
         found = self._live.pop(session_id, None)
         if found is None:
             found = LiveSession(

@@ -69,17 +69,21 @@ class PrefixWatch:
         self._caches = self._missed = False
         self._noting = threading.Lock()
 
-    def seen(self, agent: str, front: bytes, messages: bytearray, session: str = "") -> str:
+    def seen(
+        self, agent: str, front: bytes, messages: bytearray, session: str = "", *, rearranged: bool = False
+    ) -> str:
         """Take note of a prompt; what is wrong with how it begins, "" nearly always. What is wrong is logged, too.
 
         `agent` is the agent's name and `session` that of its conversation, "" for none. `messages` are the
-        conversation's own bytes, which only grow while it runs.
+        conversation's own bytes, which only grow while it runs; they may be `rearranged` on purpose.
         """
         known = self._agents.get(agent)
         begins = known is not None and known.heads[0].begins(front, messages)
         if begins and (not session or self._sessions.get((agent, session)) is messages):
             return ""
         with self._noting:
+            if rearranged:
+                self._sessions.pop((agent, session), None)
             told = self._noted(agent, front, messages, session)
         if told:
             name = f"the agent {agent}" if agent else "an agent without a name"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
+_SENTENCE = r"""[.!?…]["'”’)\]]*\s|[。！？]["'”’」』）】]*"""
+_WORD = r"\s|[,;](?=\D)|[，、；：\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+_STOP = r"""[.!?…:]["'”’)\]]*(?=\D)"""  # the end of a sentence, if what follows it at once is no word
 _LAST = [
     re.compile(r".*\n[ \t\r]*\n", re.S),  # paragraph
     re.compile(r".*\n", re.S),
-    re.compile(r""".*(?:[.!?…]["'”’)\]]*\s|[。！？]["'”’」』）】]*)""", re.S),
-    re.compile(r".*(?:\s|[,;](?=\D)|[，、；：\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff])", re.S),  # word
+    re.compile(rf".*(?:{_SENTENCE})", re.S),
+    re.compile(rf".*(?:{_WORD})", re.S),
 ]
+_LAST_OF_ANY = re.compile(rf".*(?:{_SENTENCE}|{_WORD}|{_STOP})", re.S)
 _JOINER = "\u200d"
 _TAILS = re.compile("[\u200d\udc00-\udfff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")  # besides combining marks
 
@@ -18,14 +22,14 @@ _TAILS = re.compile("[\u200d\udc00-\udfff\U0001f3fb-\U0001f3ff\U000e0020-\U000e0
 def last_boundary(text: str, start: int, stop: int) -> int:
     """Where to end text from `start` that has to end by `stop`: after a paragraph, else a line, a sentence, a word.
 
-    Only the second half of what fits is considered; if there is none of these, `start`.
+    These are looked for in the second half of what fits. A word that is longer than that is none: then it ends before
+    it, after whatever came last, or between two characters if nothing did.
     """
     if stop >= len(text):
         return len(text)
-    for kind in _LAST:
-        if found := kind.match(text, (start + stop) // 2, stop):
-            return last_character(text, start, found.end())
-    return start
+    found = next(filter(None, (kind.match(text, (start + stop) // 2, stop) for kind in _LAST)), None)
+    found = found or _LAST_OF_ANY.match(text, start, stop)
+    return last_character(text, start, found.end() if found else stop)
 
 
 def last_character(text: str, start: int, stop: int) -> int:

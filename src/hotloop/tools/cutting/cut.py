@@ -14,7 +14,7 @@ import msgspec
 
 from hotloop.errors import ToolError
 from hotloop.models.sizes import PER_TOKEN, text_size
-from hotloop.tools.cutting.boundaries import last_boundary, last_character
+from hotloop.tools.cutting.boundaries import last_boundary
 from hotloop.tools.cutting.shorten import Spot, fitting, shorten, to_json
 from hotloop.tools.paths import parse_path, places, write_path
 
@@ -97,8 +97,6 @@ def _show_text(spot: Spot, room: int) -> str:
     note = text_size(_note(spot, len(text))) if room >= _TINY else 0
     stop = start + max(fitting(text, start, room - note, text_size), 1)
     end = last_boundary(text, start, stop)
-    if end == start:
-        end = last_character(text, start, stop)
     return text[start:end] + _note(spot, end)
 
 

@@ -31,18 +31,19 @@ class Reporter(msgspec.Struct, frozen=True):
 
 
 reporter: ContextVar[Reporter | None] = ContextVar("hotloop_reporter", default=None)
+asking: ContextVar[Caller | None] = ContextVar("hotloop_asking", default=None)  # for whom a run is being prepared
 _NOBODY = Caller("")
 
 
 def caller() -> Caller:
-    """Called in a tool: for whom it works, its `run`, `session` and `user` ("" for none), `agent` and `grants`.
+    """Called in a tool or `volatile`: for whom it works, its `run`, `session` and `user` ("" for none), `agent`, `grants`.
 
     Works in async tools and in plain functions alike, not in a sandbox; outside a run all of it is empty. Calls that
     share one execution or a kept result have the caller that began it: a tool whose result depends on who asks wants
     `scope="user"` or narrower.
     """
     here = reporter.get()
-    return here.caller if here is not None else _NOBODY
+    return here.caller if here is not None else asking.get() or _NOBODY
 
 
 def report(status: str) -> None:

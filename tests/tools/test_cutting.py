@@ -154,9 +154,30 @@ def test_every_field_of_an_object_is_seen_before_one_is_seen_whole() -> None:
     assert len({len(page) for page in shown.values()}) == 1
 
 
-def test_text_without_a_place_to_end_is_no_half_id() -> None:
-    shown = json.loads(cut(json.dumps({"token": "a1" * 500, "name": "Ann"}), 75))
-    assert shown == {"token": "…[0 of 1,000 characters shown; path=$.token start=0]", "name": "Ann"}
+@pytest.mark.parametrize("tokens", [75, 600, 25_000])
+@pytest.mark.parametrize("of", [lambda text: text, lambda text: json.dumps({"id": 20250101, "text": text})])
+def test_text_without_a_place_to_end_ends_between_characters(tokens: int, of: Any) -> None:
+    shown = cut(of("QUJD" * 50_000), tokens)
+    assert tokens - 15 <= text_tokens(shown) <= tokens
+
+
+@pytest.mark.parametrize(
+    ("before", "first"),
+    [
+        ("Ask the customer.", "Ask the customer."),
+        ('He said "no."', 'He said "no."'),
+        ("Ask Ann about ", "Ask Ann about "),
+        ("One.\n\nTwo, ", "One.\n\nTwo, "),
+        ("问客户。", "问客户。"),
+        ("See version 3.", "See version "),
+    ],
+)
+def test_before_a_word_without_end_all_that_reads_well_is_shown(before: str, first: str) -> None:
+    word = ("1" if before.endswith("3.") else "z") * 200_000
+    found = IN_TEXT.fullmatch(json.loads(cut(json.dumps({"error": before + word}), 600))["error"])
+    assert found is not None
+    assert found[1] == first
+    assert part(before + word, "", len(first), 600).startswith(word[:1000] if first == before else "3.1")
 
 
 def test_numbers_keep_all_their_digits() -> None:

@@ -78,14 +78,29 @@ def test_a_part_can_be_asked_for(arguments, content):
         ({"result": "call00009"}, "There is no result call00009 any more; there are: call00001. Call its tool again."),
         ({"result": "call00001", "path": "[200]"}, "$ has 100 items, so there is no [200]"),
         ({"result": "call00001", "start": 100}, "$ has 100 items, so that nothing starts at 100."),
-        ({"result": "call00001", "start": -1}, "Expected `int` >= 0 - at `$.start`"),
-        ({"path": "$"}, "Object missing required field `result`"),
-        ({"result": "call00001", "from": 3}, "Object contains unknown field `from`"),
     ],
 )
 def test_what_is_not_there_is_told(arguments, said):
     done = asked(arguments)
     assert done.errors == [said]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"result": "call00001", "start": -1}, "Expected `int` >= 0 - at `$.start`"),
+        ({"path": "$"}, "Object missing required field `result`"),
+        ({"id": "call00001"}, "Object contains unknown field `id`"),
+    ],
+)
+def test_wrong_arguments_are_answered_with_those_that_it_takes(arguments, said):
+    (error,) = asked(arguments).errors
+    assert error.startswith(f"The arguments of read_result are wrong: {said}. Call it again with arguments that fit {{")
+    assert '"result":{"type":"string","description":"Its id, such as call00001"}' in error
+
+
+def test_a_whole_number_may_be_written_as_models_do():
+    assert asked({"result": "call00001", "path": "[70].note", "start": 15.0}).contents == ["xxxxx"]
 
 
 async def elsewhere(call_id: str) -> str | None:

@@ -12,9 +12,9 @@ from hotloop.context.conversation import Conversation
 from hotloop.errors import SessionConflict, ToolDefinitionError
 from hotloop.lab.script import Call
 from hotloop.models.sizes import text_tokens
-from hotloop.testing import ScriptedModel, call
+from hotloop.testing import ScriptedModel, call, run_virtual
 from hotloop.tools.cutting.rest import read_rest
-from timed_tools import Notes, Ran, ran
+from timed_tools import Notes, Ran, ran, results_of
 
 
 @tool(read_only=True)
@@ -122,7 +122,7 @@ async def elsewhere(call_id: str) -> str | None:
 async def test_what_is_no_longer_in_memory_is_fetched(call_id, content):
     conversation = Conversation()
     conversation.keep("call00001", "all here")
-    result = await read_rest(conversation, elsewhere, json.dumps({"result": call_id, "start": 4}), 100)
+    result = await read_rest(conversation, elsewhere, json.dumps({"result": call_id, "start": 4}), {}, 100)
     assert result.content == content if isinstance(content, str) else json.loads(result.content) == content
 
 
@@ -143,6 +143,53 @@ def test_a_tools_own_bound_comes_before_the_agents():
     done = ran([[call("to75"), call("to500")], "ok"], text(75), text(500), max_result=125)
     short, whole = done.contents
     assert (text_tokens(short) <= 75, len(whole)) == (True, 1000)
+
+
+def sized(name: str, **rules: Any) -> Any:
+    """A tool with a long result and these rules."""
+
+    async def words() -> str:
+        return "word " * 40_000
+
+    return tool(words, name=name, read_only=True, **rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "options", "bound"),
+    [
+        ({"max_result": 100}, {}, 100),
+        ({"max_result": 100}, {"max_result": 2000}, 100),
+        ({"max_result": 2000}, {"max_result": 100}, 2000),
+        ({}, {"max_result": 300}, 300),
+        ({"keep": ["none"]}, {}, 25_000),
+    ],
+)
+def test_a_step_of_reading_has_the_bound_that_the_result_had(rules, options, bound):
+    script = [call("letter"), call("read_result", result="call00001", start=400), "ok"]
+    (piece,) = ran(script, sized("letter", **rules), sized("other", max_result=700), **options).contents
+    assert bound - 5 <= text_tokens(piece) <= bound
+
+
+@pytest.mark.parametrize(
+    ("rules", "options", "bound"),
+    [
+        ([{"max_result": 100}, {"max_result": 700}], {}, 700),
+        ([{"max_result": 100}, {}], {"max_result": 300}, 300),
+        ([{"keep": ["none"]}], {}, 25_000),
+    ],
+)
+def test_in_a_later_turn_it_has_the_largest_bound_that_is_declared(rules, options, bound):
+    tools = [sized(f"letter{number}", **each) for number, each in enumerate(rules)]
+
+    async def main() -> str:
+        model = ScriptedModel([call("letter0"), "ok", call("read_result", result="call00001"), "ok"])
+        async with Agent(model="m", endpoint=model, tools=tools, sessions=":memory:", **options) as agent:
+            session = agent.session("a")
+            await session.run("Read.")
+            await session.run("Go on.")
+        return results_of(model.requests[-1])[0]
+
+    assert bound - 5 <= text_tokens(run_virtual(main())) <= bound
 
 
 @pytest.mark.parametrize(

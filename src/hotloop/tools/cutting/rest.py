@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
@@ -29,10 +29,13 @@ async def read_result(
 READ_RESULT, DEFINITION = read_result.name, read_result.definition
 
 
-async def read_rest(conversation: Conversation, fetch: Fetch | None, arguments: str, tokens: int) -> ToolResult:
-    """The piece that these arguments of `read_result` ask for, of at most so many tokens.
+async def read_rest(
+    conversation: Conversation, fetch: Fetch | None, arguments: str, bounds: Mapping[str, int], most: int
+) -> ToolResult:
+    """The piece that these arguments of `read_result` ask for.
 
-    Whole results are looked for in the conversation, then `fetch` is asked for them.
+    Whole results are looked for in the conversation, then `fetch` is asked for them. The piece has at most as many
+    tokens as the model was shown of the result, which `bounds` tell by its id, or `most` where that is not known.
     """
     try:
         wanted = read_result.bind(arguments)
@@ -43,6 +46,6 @@ async def read_rest(conversation: Conversation, fetch: Fetch | None, arguments: 
         if kept is None:
             there = ", ".join(conversation.kept) or "none"
             return failed(f"There is no result {call_id} any more; there are: {there}. Call its tool again.")
-        return ToolResult(part(kept, wanted["path"], wanted["start"], tokens))
+        return ToolResult(part(kept, wanted["path"], wanted["start"], bounds.get(call_id, most)))
     except HotloopError as error:
         return failed(str(error))

@@ -129,7 +129,7 @@ class CallRunner:
     async def _rest(self, job: Job) -> ToolResult:
         """More of a result, which a call of `read_result` asks for."""
         run = self._run
-        return await read_rest(run.conversation, run.fetch, job.text, self._executor.max_result)
+        return await read_rest(run.conversation, run.fetch, job.text, run.bounds, self._executor.most_at_once)
 
     async def _answer(self, job: Job, prepared: PreparedTool, arguments: dict[str, Any]) -> None:
         """Get the result of a call that is allowed: it is known already, or it is worked for."""

@@ -74,13 +74,12 @@ class Executor:
             tool.requires or tool.allow or tool.approval != "never" for tool in tools
         )
         self.asks = any(tool.approval != "never" for tool in tools)
-        self.reads_rest = policy.max_result is not None or any(
-            tool.max_result is not None or tool.keep is not None or tool.summarize for tool in tools
-        )
+        bounds = [size for size in (policy.max_result, *[tool.max_result for tool in tools]) if size is not None]
+        self.reads_rest = bool(bounds) or any(tool.keep is not None or tool.summarize for tool in tools)
+        self.most_at_once = max(bounds, default=_MOST)  # of a result whose own bound is no longer known
         self.shaper = Shaper(self.reads_rest, summarize)
         self.built_in = [*([PLAN] if policy.plan else []), *([READ_RESULT] if self.reads_rest else [])]
         self.built_in += [answer.name] if answer is not None else []
-        self.max_result = policy.max_result or _MOST
         for name in self.built_in:
             if name in self.prepared:
                 raise ToolDefinitionError(f"The agent has a tool of its own named {name}; give yours another name.")

@@ -30,7 +30,8 @@ class RunContext(msgspec.Struct, frozen=True):
     `deadline` is that of this process: a run that goes on after a pause, and then has a `journal`, has a fresh one.
     `prompt` is what the user asked; a `background` run lets others go first. `tasks` have instructions that the prompt
     may need, `aside` is said last in each request. `compactor` keeps the conversation within its limit, and where there
-    is none `new_compactor` makes one when a service says that it is too long.
+    is none `new_compactor` makes one when a service says that it is too long. `bounds` tell how many tokens the model
+    reads at once of the results that it was shown a part of, by call id.
     """
 
     ledger: Ledger
@@ -46,6 +47,7 @@ class RunContext(msgspec.Struct, frozen=True):
     compactor: Compactor | None = None
     new_compactor: Callable[[Conversation], Compactor] | None = None
     fetch: Callable[[str], Awaitable[str | None]] | None = None
+    bounds: dict[str, int] = {}
 
 
 class Job(msgspec.Struct, eq=False):

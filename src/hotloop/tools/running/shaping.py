@@ -45,7 +45,7 @@ class Shaper(NamedTuple):
     async def shape(self, job: Job, full: ToolResult, run: RunContext) -> tuple[ToolResult, str]:
         """As much of a call's result as the model is to read, and how it came to that, "" for all of it.
 
-        If it is not all, all is kept in the conversation.
+        If it is not all, all is kept in the conversation, to be read on in pieces within the same bound.
         """
         prepared = job.prepared
         if prepared is None or full.whole is not None or len(full.content) <= prepared.short:
@@ -59,6 +59,7 @@ class Shaper(NamedTuple):
             shown = summary or shown
         if self.readable:
             run.conversation.keep(job.call_id, full.content)
+            run.bounds[job.call_id] = prepared.max_result
         return msgspec.structs.replace(full, content=shown, whole=full.content), how
 
     def _shown(self, call_id: str, prepared: PreparedTool, full: ToolResult) -> tuple[str, str]:

@@ -29,7 +29,7 @@ async def test_nothing_is_left_of_who_was_deleted(tmp_path):
     path, chance = tmp_path / "memory.db", random.Random(5)
     remembered = Memory(path, embed=lambda texts: [[float(len(text)), 1.0] for text in texts])
     users = [f"user{one}{other}q" for one in "abcde" for other in "fghijklm"]
-    for number in range(1200):
+    for number in range(500):
         user = chance.choice(users)
         words = [f"{user}{''.join(chance.choices(ascii_lowercase, k=6))}" for _ in range(chance.choice([3, 10, 40]))]
         told = remembered.remember(" ".join(words), user=user, session=user)

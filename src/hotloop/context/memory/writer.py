@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -54,7 +55,13 @@ class Writer:
             self._written(await self._place.do(self._add_all))
 
     def _begin(self) -> None:
-        """Write in a thread for which the end of the process waits."""
+        """Write in a thread for which the end of the process waits: one that is at hand, if there is an event loop."""
+        try:
+            asyncio.get_running_loop().run_in_executor(None, self._write_behind)
+        except RuntimeError:
+            self._begin_alone()
+
+    def _begin_alone(self) -> None:
         try:
             threading.Thread(target=self._write_behind, name="hotloop memory").start()
         except RuntimeError:  # the process is about to end, and there will be no other time

@@ -46,6 +46,7 @@ def test_the_list_as_json(hotloop):
         (["--faults", "slow*0:5%"], "slow*0 is not slower; write 1 or more, like slow*20."),
         (["--faults", ""], "--faults names none; fill it in, like cut:1%, or leave it out."),
         (["--rpm", "0"], 'Invalid value "0" for --rpm.'),
+        (["--context-limit", "0"], 'Invalid value "0" for --context-limit.'),
     ],
 )
 def test_what_cannot_be_simulated_is_a_sentence(hotloop, arguments, sentence):
@@ -84,12 +85,15 @@ def test_a_profile_is_served_with_its_faults_and_limits(tmp_path):
         "name: ours\nkind: lpu\nbase_ms: 1\nper_prompt_token_ms: 0\ntpot_ms: {a: 0.1}\n"
         "dialect: groq\nsource: a test\nconfidence: none\n"
     )
-    command = [*HOTLOOP, "sim", str(path), "--rpm", "2", "--seed", "3", "--faults", "zero-index:100%"]
+    options = "--rpm 3 --context-limit 90 --seed 3 --faults zero-index:100%"
+    command = [*HOTLOOP, "sim", str(path), *options.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             url = process.stdout.readline().strip()
             assert "queue_time" in _ask(url)["usage"]
             _ask(url)
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                _ask(url, "Hi " * 100)
             with pytest.raises(urllib.error.HTTPError, match="429"):
                 _ask(url)
         finally:
@@ -98,12 +102,12 @@ def test_a_profile_is_served_with_its_faults_and_limits(tmp_path):
     assert process.returncode == 0
     assert "ours: a test. Confidence: none." in err
     *_, kept, served = err.splitlines()
-    assert served == "requests served: 3 · tokens: 2"
+    assert served == "requests served: 4 · tokens: 2"
     assert kept.startswith("writes behind time: p99 ")
 
 
-def _ask(url):
-    body = {"model": "any", "messages": [{"role": "user", "content": "Hi"}]}
+def _ask(url, prompt="Hi"):
+    body = {"model": "any", "messages": [{"role": "user", "content": prompt}]}
     request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=ENOUGH) as reply:
         return json.load(reply)

@@ -43,6 +43,7 @@ def sim(
     faults: str | None = None,
     rpm: Count | None = None,
     tpm: Count | None = None,
+    context_limit: Count | None = None,
     list_: Annotated[Flag, Parameter(name="--list")] = False,
     json: Json = False,
 ) -> int:
@@ -74,6 +75,8 @@ def sim(
         Requests that are taken within a minute; those beyond get status 429.
     tpm
         Tokens within a minute.
+    context_limit
+        Tokens of the context: a longer prompt gets status 400. Without it the profile's, if it has one.
     list_
         Show the profiles and faults that there are, and serve nothing.
     json
@@ -96,6 +99,7 @@ def sim(
         faults=faults or "",
         rpm=rpm,
         tpm=tpm,
+        context_limit=context_limit,
         host=host,
         port=port,
     )

@@ -62,11 +62,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `slots` is how many replies run at once and `queue` how many more requests may wait before one is refused (None: any
     number). The prefix cache keeps blocks of `cache_block` tokens (0: there is none), each for `cache_expiry` seconds
-    after its last use, and at most `cache_tokens` in all. `dialect` is how usage and timings are reported; where that
-    is for the operator to switch on, as in vLLM, `reports` tells whether it is. `granularity` is how tool calls are
-    streamed: by token, each call whole, or all of them with the last token. `fit_error` is, for a profile that was
-    fitted to measurements, the median of how far what it predicts is from what was measured, as a share (0.03 is 3 %),
-    by name: "ttft", "tpot", "reply".
+    after its last use, and at most `cache_tokens` in all. A prompt of `context_limit` tokens or more leaves no room for
+    a reply and is refused (None: no prompt is). `dialect` is how that is said, and how usage and timings are reported;
+    where these are for the operator to switch on, as in vLLM, `reports` tells whether they are. `granularity` is how
+    tool calls are streamed: by token, each call whole, or all of them with the last token. `fit_error` is, for a
+    profile that was fitted to measurements, the median of how far what it predicts is from what was measured, as a
+    share (0.03 is 3 %), by name: "ttft", "tpot", "reply".
 
     Raises ConfigError for values that no service can have.
     """
@@ -85,6 +86,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_block: Annotated[int, Meta(ge=0)] = 0
     cache_expiry: Number = 3600.0
     cache_tokens: Count = 1_000_000
+    context_limit: Count | None = None
     dialect: str = "generic"
     reports: bool = True
     granularity: Granularity = "token"

@@ -29,7 +29,8 @@ class SimulatedService:
     plain values. A reply ends at the request's token cap, with the finish reason "length".
 
     `faults` say what goes wrong how often ("429:2%,cut:1%,slow*20:3%", see `hotloop.lab.service.misbehaving`); at most
-    `rpm` requests and `tpm` tokens a minute are taken. What is left to chance goes by `seed`. Raises ConfigError for a
+    `rpm` requests and `tpm` tokens a minute are taken, and no prompt that fills a `context_limit` (in tokens, of four
+    bytes of a request each; else the profile's). What is left to chance goes by `seed`. Raises ConfigError for a
     profile or faults that there are not, and when the port is taken.
     """
 

@@ -18,6 +18,7 @@ from hotloop.lab.profilefile import load_profile
 from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.render import prompt_tokens
 from hotloop.lab.script import Replies, Request, as_reply, decode_request, per_conversation
+from hotloop.lab.service.contextlimit import too_long
 from hotloop.lab.service.emit import Emitter, Meter, Sink, Stats
 from hotloop.lab.service.misbehaving import Mix
 from hotloop.lab.service.outgoing import Outgoing, error, outgoing
@@ -37,6 +38,7 @@ class SimulationOptions(TypedDict, total=False):
     faults: str
     rpm: int | None
     tpm: int | None
+    context_limit: int | None
 
 
 class Simulation:
@@ -53,8 +55,11 @@ class Simulation:
         faults: str = "",
         rpm: int | None = None,
         tpm: int | None = None,
+        context_limit: int | None = None,
     ) -> None:
         self.profile = _profile(profile, ttft, tpot)
+        if context_limit is not None:
+            self.profile = replace(self.profile, context_limit=context_limit)
         self._answer = replies if callable(replies) else per_conversation(replies)
         self._mix = Mix(faults, seed)
         self._limits = None if rpm is None and tpm is None else ServiceLimits(rpm, tpm)
@@ -107,6 +112,9 @@ class Simulation:
             return refused
         if isinstance(fault, Outgoing):
             return fault
+        limit = self.profile.context_limit
+        if limit is not None and prompt.tokens >= limit:
+            return too_long(self.profile.dialect, prompt.tokens, limit)
         reply = outgoing(as_reply(self._answer(request)), request, prompt, self.profile)
         if self._limits is not None:
             self._limits.spend(reply.tokens)

@@ -66,8 +66,10 @@ class Meaning:
 
 
 class Learner:
-    """Embeds facts that have no vector beside everything else, a few at a time: new ones, and those that were told
-    before there was this embedding."""
+    """Embeds facts that have no vector beside everything else, a few at a time.
+
+    Those are new ones, and those that were told before there was this embedding.
+    """
 
     def __init__(self, place: Place, cache: Cache, meaning: Meaning) -> None:
         self.meaning = meaning
@@ -91,7 +93,7 @@ class Learner:
     async def aclose(self) -> None:
         """Leave what has not been begun for another time."""
         with self._lock:
-            self._due.clear()
+            self._due = {due: None for due in self._due if not isinstance(due, str)}
         await self.flush()
 
     def _put(self, due: str | threading.Event) -> None:

@@ -17,7 +17,7 @@ demo: $(VENV)/demo
 	$(BIN)/hotloop demo
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadgroup
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

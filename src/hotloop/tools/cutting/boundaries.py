@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_SENTENCE = r"""[.!?…]["'”’)\]]*\s|[。！？]["'”’」』）】]*"""
-_WORD = r"\s|[,;](?=\D)|[，、；：\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-_STOP = r"""[.!?…:]["'”’)\]]*(?=\D)"""  # the end of a sentence, if what follows it at once is no word
 _LAST = [
     re.compile(r".*\n[ \t\r]*\n", re.S),  # paragraph
     re.compile(r".*\n", re.S),
-    re.compile(rf".*(?:{_SENTENCE})", re.S),
-    re.compile(rf".*(?:{_WORD})", re.S),
+    re.compile(r""".*(?:[.!?…]["'”’)\]]*\s|[。！？]["'”’」』）】]*)""", re.S),
+    re.compile(r".*(?:\s|[,;](?=\D)|[，、；：\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff])", re.S),  # word
 ]
-_LAST_OF_ANY = re.compile(rf".*(?:{_SENTENCE}|{_WORD}|{_STOP})", re.S)
+_LAST_STOP = re.compile(r""".*[.!?…:]["'”’)\]]*(?=\D)""", re.S)  # ends a sentence, if what follows at once is no word
 _JOINER = "\u200d"
 _TAILS = re.compile("[\u200d\udc00-\udfff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")  # besides combining marks
 
@@ -27,9 +24,11 @@ def last_boundary(text: str, start: int, stop: int) -> int:
     """
     if stop >= len(text):
         return len(text)
-    found = next(filter(None, (kind.match(text, (start + stop) // 2, stop) for kind in _LAST)), None)
-    found = found or _LAST_OF_ANY.match(text, start, stop)
-    return last_character(text, start, found.end() if found else stop)
+    for kind in _LAST:
+        if found := kind.match(text, (start + stop) // 2, stop):
+            return last_character(text, start, found.end())
+    ends = [found.end() for kind in (*_LAST, _LAST_STOP) if (found := kind.match(text, start, stop))]
+    return last_character(text, start, max(ends, default=stop))
 
 
 def last_character(text: str, start: int, stop: int) -> int:

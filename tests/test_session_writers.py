@@ -11,7 +11,7 @@ from hotloop import Agent, ApprovalRequired, SessionBusy, SessionConflict, Sessi
 from hotloop.context.sessions.sqlite import SQLiteSessions
 from hotloop.errors import ConfigError
 from hotloop.events import RunFinished, TextDelta
-from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
+from hotloop.testing import ScriptedModel, SimulatedService, call, raw, run_virtual, say
 
 REFUSED = raw(b'{"error":{"message":"no"}}', status=400)
 
@@ -213,8 +213,8 @@ class Blind(SQLiteSessions):
 
     blind = False
 
-    async def load(self, key, known=0):
-        return None if self.blind else await super().load(key, known)
+    async def load(self, key, known=0, born=""):
+        return None if self.blind else await super().load(key, known, born)
 
 
 def test_what_somebody_else_has_written_meanwhile_is_not_overwritten(tmp_path):
@@ -343,7 +343,7 @@ def test_a_session_that_was_begun_for_nobody_is_nobodys(tmp_path):
     async def main():
         agent, _ = agent_of(yes, tmp_path)
         await agent.session("a").run("Secret")
-        with pytest.raises(ConfigError, match="begun for no user"):
+        with pytest.raises(ConfigError, match="of no user"):
             agent.session("a", user="bob")
         await agent.session("a").run("Secret", user="bob")
         await agent.aclose()
@@ -417,3 +417,28 @@ def test_what_is_of_another_user_is_neither_shown_nor_deleted_nor_written_to(tmp
         return info.user, info.turns
 
     assert run_virtual(main()) == ("ann", 1)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_merged_reply_waits_for_its_slowest_reader_and_for_nobody_who_has_left(leaves):
+    text = "word " * 20_000
+
+    async with SimulatedService(lambda request: text, tpot=0.0) as service:
+        agent = Agent(model="m", endpoint=service.url, sessions=":memory:", busy="merge")
+        session = agent.session("a")
+        first, second = session.stream("one"), session.stream("two")
+
+        async def read_all(stream) -> str:
+            return "".join([event.text async for event in stream if isinstance(event, TextDelta)])
+
+        slow = asyncio.create_task(anext(second))
+        fast = asyncio.create_task(read_all(first))
+        await asyncio.wait({slow})
+        for _ in range(200):
+            await asyncio.sleep(0)
+        if leaves:
+            await second.aclose()
+        else:
+            assert len(await read_all(second)) > 90_000
+        assert await asyncio.wait_for(fast, 10) == text
+        await agent.aclose()

@@ -130,7 +130,7 @@ class Agent:
         self._audit = _audit_log(audit)
         self._memory = memory
         self._busy = busy
-        self._sessions: WeakValueDictionary[LiveSession, Session] = WeakValueDictionary()
+        self._sessions: WeakValueDictionary[tuple[LiveSession, str, str | None], Session] = WeakValueDictionary()
         self._output = Output.of(output)
         if self._output is not None:
             services = [(each.dialect, each.stream) for each in self._backends.all]
@@ -227,10 +227,15 @@ class Agent:
         `user` is whose it is, also of its runs that name nobody; `instructions` hold for this conversation alone (None:
         those that it had before). Raises ConfigError for an id that is no text, or a conversation of another user.
         """
-        live = self._runs.sessions.get(session_id, user, instructions)
-        found = self._sessions.get(live)
+        require(isinstance(user, str), f"The session's user is {user!r}; give text.")
+        told = instructions is None or isinstance(instructions, str)
+        require(told, f"The session's instructions are {instructions!r}; give text.")
+        live = self._runs.sessions.get(session_id)
+        live.require_owner(user)
+        found = self._sessions.get((live, user, instructions))
         if found is None:
-            found = self._sessions[live] = Session(self._runs, live, self._busy)
+            found = Session(self._runs, live, self._busy, user, instructions)
+            self._sessions[live, user, instructions] = found
         return found
 
     @property

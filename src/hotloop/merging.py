@@ -34,7 +34,7 @@ class Merged:
         if group is None or _shared(group.options) != _shared(options):
             group = self._waiting = _Group(options)
             group.task = asyncio.create_task(self._answered(group))
-        member = (prompt, emit)
+        member = _Member(group, prompt, emit)
         group.members.append(member)
         try:
             return await asyncio.shield(group.task)
@@ -48,7 +48,7 @@ class Merged:
     async def _answered(self, group: _Group) -> Any:
         async with self._turn:
             self._closed(group)
-            prompts = [prompt for prompt, _ in group.members]
+            prompts = [member.prompt for member in group.members]
             return await self._answer("\n\n".join(prompts), group.options, group.tell)
 
     def _closed(self, group: _Group) -> None:
@@ -69,9 +69,41 @@ class _Group:
 
     def __init__(self, options: RunOptions) -> None:
         self.options = options
-        self.members: list[tuple[str, Emit]] = []
+        self.members: list[_Member] = []
+        self.throttle: Throttle | None = None  # of the reply that is arriving
 
     def tell(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
         """Tell all of them; the slowest reader sets the pace."""
-        for _, emit in self.members:
-            emit(events, throttle)
+        if throttle is not None and throttle is not self.throttle:
+            self.throttle = throttle
+            if self.held:
+                throttle.pause()
+        for member in self.members:
+            member.emit(events, throttle and member)
+
+    @property
+    def held(self) -> bool:
+        """Whether the reply is to wait for somebody."""
+        return any(member.paused for member in self.members)
+
+
+class _Member:
+    """Who gave one of the prompts; for its reader, the throttle of the reply."""
+
+    def __init__(self, group: _Group, prompt: str, emit: Emit) -> None:
+        self.prompt = prompt
+        self.emit = emit
+        self.paused = False
+        self._group = group
+
+    def pause(self) -> None:
+        """Hold the reply up, for all."""
+        self.paused = True
+        if self._group.throttle is not None:
+            self._group.throttle.pause()
+
+    def resume(self) -> None:
+        """Let it go on, once nobody else is behind."""
+        self.paused = False
+        if self._group.throttle is not None and not self._group.held:
+            self._group.throttle.resume()

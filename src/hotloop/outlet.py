@@ -21,24 +21,29 @@ class Outlet:
     taken, so that the bound is exceeded by no more than one network read and one round of tools.
     """
 
-    __slots__ = ("_ended", "_events", "_held", "_loop", "_waiter")
+    __slots__ = ("_closed", "_ended", "_events", "_held", "_loop", "_waiter")
 
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._waiter: asyncio.Future[bool] | None = None
         self._held: Throttle | None = None
-        self._ended = False
+        self._ended = self._closed = False
         self._loop = asyncio.get_running_loop()
 
     def put(self, events: Sequence[Event], throttle: Throttle | None = None) -> None:
         """Take these events; pause `throttle` if too many are waiting."""
-        if not events:
+        if not events or self._closed:
             return
         self._events += events
         if len(self._events) > _HIGH and throttle is not None and throttle is not self._held:
             self._held = throttle
             throttle.pause()
         self._wake()
+
+    def close(self) -> None:
+        """Nobody reads any more: nothing is held up."""
+        self._closed = True
+        self.take()
 
     def end(self) -> None:
         """No more events will come."""
@@ -88,4 +93,5 @@ async def streamed(run: Callable[[Emit], Awaitable[Any]]) -> AsyncGenerator[Even
         except ApprovalRequired as pause:
             yield RunPaused(pause.run_id, pause.calls, pause.trace)
     finally:
+        outlet.close()
         await stop([task])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -56,6 +56,14 @@ class Result(msgspec.Struct, frozen=True):
     def usage(self) -> Usage:
         """The tokens of all turns, as far as the service counted them."""
         return self.trace.usage
+
+
+class Access(NamedTuple):
+    """A session, for whom it is opened ("": for anybody), and the instructions that it is given (None: as before)."""
+
+    live: LiveSession
+    user: str = ""
+    instructions: str | None = None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -137,12 +145,10 @@ class Runs:
 
         return ApprovalStore(self._approvals)
 
-    async def ask(
-        self, prompt: str, options: RunOptions, emit: Emit = nobody, session: LiveSession | None = None
-    ) -> Result:
+    async def ask(self, prompt: str, options: RunOptions, emit: Emit = nobody, session: Access | None = None) -> Result:
         """See `Agent.run` and `Session.run`."""
         run_id, user, given = read_options(options)
-        of, owner = ("", "") if session is None else (session.key.id, session.owner)
+        of, owner = ("", "") if session is None else (session.live.key.id, session.user or session.live.state.user)
         caller = Caller(run_id, self.name, of, user or owner, self._grants if given is None else given)
         asked = Asked(prompt, caller, emit, bool(options.get("background")))
 
@@ -150,14 +156,14 @@ class Runs:
             if options.get("trace_id") and programs.executor.asks:
                 await asyncio.to_thread(self.approvals.check_free, run_id)
             if session is not None:
-                begin = partial(self._begun, programs, session, run)
+                begin = partial(self._begun, programs, session.live, run)
                 return await self._in_session(session, run, begin, loop.run)
             go = loop.run if self._answering is None else self._answering.answer
             return await self._answer(run, programs.for_prompt(prompt), self.start.branch(), go)
 
         return await self._run(asked, answer)
 
-    async def resume(self, run_id: str, emit: Emit = nobody, session: LiveSession | None = None) -> Result:
+    async def resume(self, run_id: str, emit: Emit = nobody, session: Access | None = None) -> Result:
         """See `Agent.resume` and `Session.resume`."""
         store = self.approvals
         async with held(store, run_id):
@@ -173,20 +179,21 @@ class Runs:
                 run.ledger.facts["paused_ms"] = ms((time.time() - paused.paused_at) * NS_PER_S)
                 program = programs.with_tools(saved.tools)
                 if of is not None:
-                    return await self._in_session(of, run, lambda: (program, of.resume(saved.conversation)), go)
+                    return await self._in_session(of, run, lambda: (program, of.live.resume(saved.conversation)), go)
                 return await self._answer(run, program, saved.conversation, go)
 
             result = await self._run(asked, answer, first=False)
             await asyncio.to_thread(store.finish, run_id)
             return result
 
-    def _session_of(self, saved: loop.Checkpoint, session: LiveSession | None) -> LiveSession | None:
+    def _session_of(self, saved: loop.Checkpoint, session: Access | None) -> Access | None:
         """The session that a paused run belongs to. Raises ConfigError if it is to be resumed in another one."""
         of = saved.caller.session
         if session is None:
-            return self.sessions.get(of) if of else None
+            return Access(self.sessions.get(of)) if of else None
         whose = f"session {of}" if of else "no session"
-        require(of == session.key.id, f"Run {saved.caller.run} is one of {whose}, not of {session.key.id}.")
+        here = session.live.key.id
+        require(of == here, f"Run {saved.caller.run} is one of {whose}, not of {here}.")
         return session
 
     def _begun(self, programs: ProgramCache, session: LiveSession, run: Running) -> tuple[Program, Conversation]:
@@ -194,13 +201,14 @@ class Runs:
         program = programs.for_prompt(run.asked.prompt, session.state.tools)
         return program, session.begin(run.asked.prompt, run.ledger)
 
-    async def _in_session(self, session: LiveSession, run: Running, begin: Begin, go: Go) -> Answer:
+    async def _in_session(self, access: Access, run: Running, begin: Begin, go: Go) -> Answer:
         """A turn of a session: nobody else writes to it meanwhile, and it is kept whole or not at all."""
+        session = access.live
         async with session.store.writing(session.key, wait=self._waits):
             run.ledger.mark("queue", "session")
-            await session.load(run.ledger)
-            if not run.asked.caller.user and session.owner:
-                caller = msgspec.structs.replace(run.asked.caller, user=session.owner)
+            await session.load(run.ledger, access.user, access.instructions)
+            if not run.asked.caller.user and session.state.user:
+                caller = msgspec.structs.replace(run.asked.caller, user=session.state.user)
                 run.asked = msgspec.structs.replace(run.asked, caller=caller)
                 run.recall = self._perceiving.recall(run.asked.prompt, caller)
             try:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from hotloop.context.messages import as_list
 from hotloop.errors import SessionBusy
 from hotloop.events import Event
 from hotloop.merging import Merged
@@ -16,7 +17,7 @@ from hotloop.models.transport import Emit, nobody
 from hotloop.outlet import streamed
 from hotloop.runner import run_here
 from hotloop.runoptions import RunOptions
-from hotloop.runs import Result, Runs
+from hotloop.runs import Access, Result, Runs
 
 if TYPE_CHECKING:
     from hotloop.context.sessions.live import LiveSession
@@ -32,9 +33,12 @@ class Session:
     One run at a time writes, of whatever process: what becomes of others meanwhile, the agent's `busy` says.
     """
 
-    def __init__(self, runs: Runs, live: LiveSession, busy: Busy) -> None:
+    def __init__(
+        self, runs: Runs, live: LiveSession, busy: Busy, user: str = "", instructions: str | None = None
+    ) -> None:
         self._runs = runs
         self._live = live
+        self._asked = Access(live, user, instructions)
         self._under_way = 0
         self._merges = busy == "merge"
         self._merged: WeakKeyDictionary[asyncio.AbstractEventLoop, Merged] = WeakKeyDictionary()
@@ -64,23 +68,22 @@ class Session:
 
         Raises ConfigError if the conversation has gone on without it.
         """
-        return await self._runs.resume(run_id, session=self._live)
+        return await self._runs.resume(run_id, session=self._asked)
 
     def resume_stream(self, run_id: str) -> AsyncGenerator[Event]:
         """`resume`, event by event; see `Agent.stream`."""
-        return streamed(lambda emit: self._runs.resume(run_id, emit, self._live))
+        return streamed(lambda emit: self._runs.resume(run_id, emit, self._asked))
 
     async def history(self) -> list[dict[str, Any]]:
         """All messages of the conversation, those too that the model reads only a summary of."""
-        turns = await self._live.history()
-        joined = b"".join((b"[", b",".join(turn.messages for turn in turns), b"]"))
-        messages: list[dict[str, Any]] = msgspec.json.decode(joined)
+        turns = await self._live.history(self._asked.user)
+        messages: list[dict[str, Any]] = msgspec.json.decode(as_list(b",".join(turn.messages for turn in turns)))
         return messages
 
     async def delete(self) -> bool:
         """Forget the conversation for good; False if there was none. It begins anew with its next prompt."""
         async with self._live.store.writing(self._live.key, wait=True):
-            return await self._live.delete()
+            return await self._live.delete(self._asked.user)
 
     async def _ask(self, prompt: str, options: RunOptions, emit: Emit = nobody) -> Result:
         if self._under_way >= _MOST:
@@ -97,10 +100,10 @@ class Session:
             merged = self._merged.get(loop)
             if merged is None:
                 merged = self._merged[loop] = Merged(self._answer)
-            user = options.get("user") or self._live.owner
+            user = options.get("user") or self._asked.user or self._live.state.user
             result: Result = await merged.ask(prompt, {**options, "user": user}, emit)
             return result
         return await self._answer(prompt, options, emit)
 
     async def _answer(self, prompt: str, options: RunOptions, emit: Emit) -> Result:
-        return await self._runs.ask(prompt, options, emit, self._live)
+        return await self._runs.ask(prompt, options, emit, self._asked)

@@ -215,9 +215,7 @@ class Cuts(RuleBasedStateMachine):
         """Of a conversation and its copy, either may go on; the other one leaves no trace."""
         conversation = self.pair.conversation
         saved = msgspec.json.encode(conversation)
-        if how == "branch":
-            copy = conversation.branch()
-        elif how == "restore":
+        if how == "branch" or how == "restore":
             copy = conversation.branch()
         else:
             copy = msgspec.json.decode(saved, type=Conversation)

@@ -28,7 +28,8 @@ def left(turns: list[Turn], window: Window) -> int:
     [
         (Window(turns=40), 40, 40),
         (Window(turns=40), 41, 30),
-        (Window(turns=40), 400, 30),
+        (Window(turns=40), 51, 40),
+        (Window(turns=40), 52, 30),
         (Window(turns=4), 5, 3),
         (Window(turns=2), 3, 1),
         (Window(turns=1), 2, 1),
@@ -42,18 +43,29 @@ def test_what_is_more_than_the_window_holds_is_cut_back_to_three_quarters_of_it(
 
 @pytest.mark.parametrize(
     ("ages", "left_of_them"),
-    [
-        ((50, 40), 2),
-        ((61, 40, 30), 2),
-        ((61, 50, 30), 1),  # the one of 50 goes with it, and for 15 seconds none goes
-        ((61, 59, 46), 0),
-        ((0, 61, 30), 3),  # how old the first one is, nobody knows
-        ((), 0),
-    ],
+    [((44, 40), 2), ((61, 40, 30), 2), ((61, 61, 30), 1), ((61, 61, 61), 0), ((0, 61, 30), 3), ((), 0)],
 )
-def test_none_is_older_than_the_window_allows(ages, left_of_them):
+def test_none_is_older_than_the_window_allows_and_young_ones_stay(ages, left_of_them):
     assert left(turns(*ages), Window(age=60)) == left_of_them
-    assert left(turns(*ages), Window(age=60, turns=2)) == min(left_of_them, 2 if len(ages) <= 2 else 1)
+
+
+@given(st.integers(1, 50), st.integers(1, 300), st.floats(1, 1e4), st.lists(st.floats(0, 1e5), max_size=20))
+def test_whoever_reads_a_conversation_anew_sees_the_same_turns(most, there, age, later):
+    """Otherwise each process that answers one prompt would send another prefix."""
+    for window, moments in ((Window(turns=most), [NOW]), (Window(age=age), [NOW + each for each in sorted(later)])):
+        whole = [Turn(number, 10 * number, NOW - 5e4 + 300 * number) for number in range(1, there + 1)]
+        kept = whole
+        for now in moments:
+            kept = kept[left_out(kept, window, now) :]
+            assert kept == whole[left_out(whole, window, now) :]
+            assert all(now - age <= turn.at for turn in kept) or window.age is None
+
+
+@given(st.floats(10, 1e4), st.floats(0, 1e5))
+def test_an_age_cuts_seldom(age, later):
+    """What is younger than three quarters of it is always seen."""
+    young = Turn(1, 1, NOW + later - 0.74 * age)
+    assert left_out([young], Window(age=age), NOW + later) == 0
 
 
 def test_where_all_turns_are_too_old_nothing_is_left_but_the_instructions(conversation):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import cached_property
+from typing import NamedTuple
 
 from hotloop.budget import Deadline
 from hotloop.context.conversation import Conversation
@@ -26,6 +27,14 @@ _LOST = "The beginning of this conversation was left out, because it could not b
 
 Summarize = Callable[[bytes, Deadline | None, list[AttemptFacts]], Awaitable[str]]
 """Summarizes messages; by a deadline, or (None) in the background. Notes its requests, raises HotloopError."""
+
+
+class _Early(NamedTuple):
+    """Messages that are to be summarized, and how many bytes a summary takes the place of."""
+
+    messages: bytes
+    later_half: bytes
+    removed: int
 
 
 class Compactor:
@@ -76,7 +85,7 @@ class Compactor:
         if self.tokens < limit * self._context.compact_at:
             return
         self._first = turns[-keep].number
-        self._background = asyncio.create_task(self._ahead(turns[-keep].start))
+        self._background = asyncio.create_task(self._ahead(self._before(turns[-keep].start)))
 
     def swap_in(self, ledger: Ledger, how: str = "in the background") -> None:
         """At the beginning of a turn: put a summary that is ready in the place of what it stands for."""
@@ -114,7 +123,7 @@ class Compactor:
     async def _now(self, place: int, deadline: Deadline) -> str:
         """The summary, "" if there is none."""
         try:
-            return await self._summary(place, deadline)
+            return await self._summary(self._before(place), deadline)
         except HotloopError as error:
             _log.warning("A conversation is too long and could not be summarized; its beginning is left out: %s", error)
             return ""
@@ -124,55 +133,65 @@ class Compactor:
         """Whether a summary is being made in the background."""
         return self._background is not None and not self._background.done()
 
+    def go_on(self, before: Compactor) -> None:
+        """Take over the summary that is being made of what the conversation was before it was read again."""
+        self._background, before._background = before._background, None
+        self._first, self._spent = before._first, before._spent
+        self._failures, self._not_before = before._failures, before._not_before
+
     def abandon(self) -> None:
-        """Give up a summary that is being made; the conversation is not used any more."""
-        if self._background is not None:
-            self._background.cancel()
+        """Give up a summary that is being made."""
+        task, self._background = self._background, None
+        if task is not None and not (loop := task.get_loop()).is_closed():
+            loop.call_soon_threadsafe(task.cancel)
 
     async def aclose(self) -> None:
-        """Give it up, and return when it has ended."""
-        if self._background is not None:
-            await stop([self._background])
-            self._background = None
+        """Give it up, and return when it has ended, if it belongs to this event loop."""
+        task = self._background
+        self.abandon()
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            await stop([task])
 
     async def _waited(self, ledger: Ledger, deadline: Deadline) -> bool:
         """Wait for the summary that is being made in the background; whether the prompt fits with it."""
-        task, left = self._background, deadline.remaining_ns(ledger.clock())
+        task, left, edits = self._background, deadline.remaining_ns(ledger.clock()), self.conversation.edits
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([task], timeout=None if left is None else left / NS_PER_S)
         self.swap_in(ledger, _WAITED)
         ledger.mark("context", "waited for the summary")
         if self._background is not None:  # it comes too late
             self.abandon()
-            self._background = None
             self._failures += 1
-        return self.limit is not None and not self.full
+        return self.conversation.edits != edits and not self.full
 
-    async def _ahead(self, place: int) -> str:
+    async def _ahead(self, early: _Early) -> str:
         """The summary, "" if there is none."""
         try:
-            return await self._summary(place, None)
+            return await self._summary(early, None)
         except Exception as error:
             _log.warning("A conversation could not be summarized in the background; it is tried again: %r", error)
             return ""
 
-    async def _summary(self, place: int, deadline: Deadline | None) -> str:
-        """The summary of all before `place`, or, if that is too much for the model, of its later half; "" if too long.
+    async def _summary(self, early: _Early, deadline: Deadline | None) -> str:
+        """The summary of these messages, or, if they are too much for the model, of their later half; "" if too long.
 
         Raises HotloopError.
         """
-        text = await self._asked(place, deadline)
-        return text if len(text.encode(errors="replace")) < place - self.conversation.head else ""
-
-    async def _asked(self, place: int, deadline: Deadline | None) -> str:
         try:
-            return await self._summarize(bytes(self.conversation.messages[: place - 1]), deadline, self._spent)
+            text = await self._summarize(early.messages, deadline, self._spent)
         except ContextOverflow:
-            later = [at for at, turn in enumerate(self.conversation.turns) if turn.start < place]
-            if len(later) < 2:
+            if not early.later_half:
                 raise
-            half = self.conversation.select(later[len(later) // 2 :])
-            return await self._summarize(bytes(half.messages), deadline, self._spent)
+            text = await self._summarize(early.later_half, deadline, self._spent)
+        return text if len(text.encode(errors="replace")) < early.removed else ""
+
+    def _before(self, place: int) -> _Early:
+        """What is before `place`, as it is now."""
+        conversation = self.conversation
+        whole = bytes(conversation.messages[: place - 1])
+        starts = [turn.start for turn in conversation.turns if turn.start < place]
+        half = whole[: starts[0]] + whole[starts[len(starts) // 2] :] if len(starts) > 1 else b""
+        return _Early(whole, half, place - conversation.head)
 
     @cached_property
     def _size(self) -> PromptSize:

@@ -58,6 +58,7 @@ class Conversation(msgspec.Struct):
     number: int = 0
     edits: int = 0
     summary: Summary | None = None
+    born: str = ""  # which one of those it is that had its id
     head: int = 0  # where the first message begins that is not of the system
     covered: bytes = b""  # steps of the newest turn that the summary stands for
     fresh: bool = False  # its bytes do not go on from what was sent before, and are not meant to

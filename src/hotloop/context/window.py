@@ -25,14 +25,20 @@ _WORD = re.compile(r"\w+")
 def left_out(turns: Sequence[Turn], window: Window, now: float) -> int:
     """How many of the earliest turns are not to be seen.
 
-    What is over the window is cut back to three quarters of it at once, by number as by age; `now` is Unix seconds.
+    What is over the window is cut back to about three quarters of it at once, by number as by age, and at the same
+    places whoever has just read the conversation. `now` is Unix seconds.
     """
-    place = 0
-    if window.turns is not None and len(turns) > window.turns:
-        place = len(turns) - max(int(window.turns * _CUT_TO), 1)
-    if _too_old(turns, window.age, now):
-        place = max(place, _too_old(turns, window.age, now, _CUT_TO))
-    return place
+    if not turns:
+        return 0
+    first, oldest = turns[0].number, 0.0
+    if window.turns is not None:
+        step = window.turns - max(int(window.turns * _CUT_TO), 1) + 1
+        over = turns[-1].number - window.turns
+        first = max(first, 1 + step * math.ceil(over / step))
+    if window.age is not None:
+        step_age = window.age * (1 - _CUT_TO)
+        oldest = math.ceil((now - window.age) / step_age) * step_age
+    return sum(1 for _ in takewhile(lambda turn: turn.number < first or 0 < turn.at < oldest, turns))
 
 
 class Relevance:
@@ -92,8 +98,8 @@ def _terms_of_word(word: str) -> tuple[str, ...]:
     return tuple(terms(word))
 
 
-def _too_old(turns: Sequence[Turn], age: float | None, now: float, share: float = 1.0) -> int:
-    """How many turns, from the first on, are older than this share of the age; one of unknown age is not."""
+def _too_old(turns: Sequence[Turn], age: float | None, now: float) -> int:
+    """How many turns, from the first on, are older than this age; one of unknown age is not."""
     if age is None:
         return 0
-    return sum(1 for _ in takewhile(lambda turn: 0 < turn.at < now - age * share, turns))
+    return sum(1 for _ in takewhile(lambda turn: 0 < turn.at < now - age, turns))

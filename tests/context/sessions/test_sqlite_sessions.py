@@ -41,15 +41,15 @@ def change(path: Path, *statements: str) -> None:
 
 async def test_conversation_that_was_begun_anew_is_not_taken_for_the_one_before(store):
     other = SQLiteSessions(store.path)
-    await keep(store, KEY, 1)
+    await keep(store, KEY, 1, born="a")
     await other.delete(KEY)
-    await keep(other, KEY, 1, user="bob")
+    await keep(other, KEY, 1, born="b", user="bob")
     with pytest.raises(SessionConflict):
-        await keep(store, KEY, 2)
-    loaded = await store.load(KEY, 1)
+        await keep(store, KEY, 2, born="a")
+    loaded = await store.load(KEY, 1, "a")
     assert loaded.state.user == "bob"
-    await keep(store, KEY, 2)
-    assert (await other.load(KEY, 1)).state.version == 2
+    await keep(store, KEY, 2, born="b")
+    assert (await other.load(KEY, 1, "b")).state.version == 2
 
 
 async def test_loading_never_looks_at_whole_results(store):

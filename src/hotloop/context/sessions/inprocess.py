@@ -53,13 +53,13 @@ class InProcessSessions:
         """See `SessionStore`."""
         return self._writers.writing(key, wait=wait)
 
-    async def load(self, key: SessionKey, known: int = 0) -> StoredSession | None:
+    async def load(self, key: SessionKey, known: int = 0, born: str = "") -> StoredSession | None:
         """See `SessionStore`."""
         with self._lock:
             kept = self._used(key)
             if kept is None:
                 return StoredSession(SessionState(), []) if known else None
-            if kept.state.version == known:
+            if (kept.state.version, kept.state.born) == (known, born):
                 return None
             summary = kept.state.summary
             return StoredSession(kept.state, kept.turns[summary.turn if summary else 0 :])
@@ -69,7 +69,8 @@ class InProcessSessions:
         added = size_of(turn, results)
         with self._lock:
             kept, now = self._used(key), time.time()
-            if state.version != (kept.state.version if kept else 0) + 1:
+            before = kept.state if kept else SessionState(born=state.born)
+            if (before.version + 1, before.born) != (state.version, state.born):
                 raise gone_on(key)
             if kept is None:
                 kept = self._kept[key] = _Kept(now)

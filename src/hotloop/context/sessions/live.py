@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
+from secrets import token_hex
 
 from hotloop.context.compaction import Compactor
 from hotloop.context.conversation import Conversation, Summary
@@ -16,6 +18,8 @@ from hotloop.errors import ConfigError
 from hotloop.fields import require
 from hotloop.limit import finished
 from hotloop.trace.ledger import Ledger
+
+_log = logging.getLogger("hotloop.sessions")
 
 
 class LiveSession:
@@ -36,48 +40,54 @@ class LiveSession:
         self.key = key
         self.store = store
         self.state = SessionState()
-        self.user = ""
         self._instructions = instructions
-        self._own: str | None = None  # instructions of this conversation alone; None: those that it had before
+        self._own = ""  # instructions of this conversation alone
         self._window = window
         self._new_compactor = compactor
         self._relevance = Relevance()
         self._compactor: Compactor | None = None
         self._run: Conversation | None = None  # of the turn that is being answered
+        self._edits = 0  # of it when it began
         self._resumed = self._stale = False
-
-    def claim(self, user: str, instructions: str | None) -> None:
-        """Whose it is ("": as before), and what instructions it has beside the agent's (None: as before).
-
-        Raises ConfigError for a conversation of another user.
-        """
-        self._require_owner(self.state, user)
-        self.user = user or self.user
-        if instructions is not None and instructions != self._own_instructions:
-            self._own, self._stale = instructions, True
-
-    @property
-    def owner(self) -> str:
-        """Whose it is, "" as long as that is not known."""
-        return self.user or self.state.user
 
     @property
     def idle(self) -> bool:
         """Whether nothing is being done for it."""
         return self._run is None and (self._compactor is None or not self._compactor.busy)
 
-    async def load(self, ledger: Ledger) -> None:
-        """Have what was kept last, by whatever process. Raises ConfigError for a conversation of another user."""
+    async def load(self, ledger: Ledger, user: str = "", instructions: str | None = None) -> None:
+        """Have what was kept last, by whatever process, for `user` ("": for anybody).
+
+        `instructions` are those of this conversation alone, beside the agent's (None: those that it had before).
+        Raises ConfigError for a conversation of another user.
+        """
         fresh = self._compactor is None or self._stale
-        stored = await self.store.load(self.key, 0 if fresh else self.state.version)
-        if stored is not None or fresh:
-            self._take(stored or StoredSession(SessionState(), []))
+        stored = await self._newer(fresh)
+        state = self.state if stored is None else stored.state
+        self.require_owner(user, state)
+        own = state.instructions if instructions is None else instructions
+        if stored is None and (fresh or own != self._own):
+            stored = await self._newer(fresh=True) or StoredSession(SessionState(), [])
+        if stored is not None:
+            self._take(stored, own)
             if self._window is not None and self._window.relevant:
                 await asyncio.to_thread(self._relevance.read, self._loaded().conversation)
-        if stored is not None and stored.repairs:
-            told = f"The session was damaged and is used as far as it is whole: {'; '.join(stored.repairs)}."
-            ledger.facts.setdefault("warnings", []).append(told)
+            if stored.repairs:
+                told = f"The session was damaged and is used as far as it is whole: {'; '.join(stored.repairs)}."
+                ledger.facts.setdefault("warnings", []).append(told)
         ledger.mark("context", "session loaded")
+
+    async def _newer(self, fresh: bool) -> StoredSession | None:
+        """What is kept, if it is not what is known already."""
+        known = (0, "") if fresh else (self.state.version, self.state.born)
+        return await self.store.load(self.key, *known)
+
+    def require_owner(self, user: str, state: SessionState | None = None) -> None:
+        """Raises ConfigError if the conversation, as far as it is known, is not of this user ("": of anybody)."""
+        owner, version = (state or self.state).user, (state or self.state).version
+        if user and version:
+            of_whom = f"of another user than {user}" if owner else f"of no user, so it cannot become {user}'s"
+            require(owner == user, f"Session {self.key.id} is {of_whom}; give it another id.")
 
     def begin(self, prompt: str, ledger: Ledger) -> Conversation:
         """The conversation that a turn is to be added to, with those earlier turns that the model is to see."""
@@ -89,6 +99,7 @@ class LiveSession:
             summed = self._run.summary.turn if self._run.summary is not None else 0
             if left_out := self._run.number - summed - len(self._run.turns):
                 ledger.facts["left_out"] = left_out
+        self._edits = self._run.edits
         return self._run
 
     def _windowed(self, conversation: Conversation, window: Window, prompt: str) -> Conversation:
@@ -100,9 +111,10 @@ class LiveSession:
         return conversation
 
     def resume(self, conversation: Conversation) -> Conversation:
-        """The conversation of a paused turn. Raises ConfigError if the session has gone on without it."""
-        if conversation.number != self.state.version + 1:
-            raise ConfigError(f"Session {self.key.id} has gone on without this run, so it cannot take its answer.")
+        """The conversation of a paused turn. Raises ConfigError if the session has gone on without it, or is gone."""
+        goes_on = (conversation.number, conversation.born) == (self.state.version + 1, self.state.born)
+        gone = f"Session {self.key.id} has gone on without this run, or was deleted, so it cannot take its answer."
+        require(goes_on, f"{gone} Discard the run.")
         self._loaded().abandon()
         self._compactor, self._run, self._resumed = self._new_compactor(conversation), conversation, True
         return conversation
@@ -119,8 +131,9 @@ class LiveSession:
         turn = StoredTurn(run.number, run.turns[-1].at, run.newest())
         state = SessionState(
             version=run.number,
-            user=self.state.user or self.user or user,
-            instructions=self._own_instructions,
+            born=self.state.born or token_hex(8),
+            user=self.state.user if self.state.version else user,
+            instructions=self._own,
             ids_given=run.ids_given,
             tools=tools,
             tasks=dict(run.tasks),
@@ -128,77 +141,69 @@ class LiveSession:
         )
         await finished(self.store.commit(self.key, state, turn, run.kept))
         ledger.mark("context", "session committed")
-        self._run, self.state, live.fresh = None, state, False
+        self._run, self.state, live.fresh, live.born = None, state, False, state.born
         if self._resumed:
             self._stale = True
             return
         if run is not live:
             live.add_newest_of(run)
-        self._loaded().look_ahead()
+        try:
+            self._loaded().look_ahead()
+        except ConfigError as error:  # of a tokenizer: the turn is kept all the same
+            _log.warning("Whether session %s has to be summarized is not known: %s", self.key.id, error)
 
     def give_up(self) -> None:
         """Take back the turn that came to nothing, as if it had never begun."""
         run, self._run = self._run, None
         if run is None or self._compactor is None or run.number == self.state.version:
             return
-        if self._resumed or run.covered:
+        if self._resumed or run.edits != self._edits:  # what was left out for it comes back
             self._stale = True
         elif run is self._compactor.conversation:
             run.undo()
 
-    async def history(self) -> list[StoredTurn]:
+    async def history(self, user: str) -> list[StoredTurn]:
         """All turns that are kept. Raises ConfigError for a conversation of another user."""
-        await self._require_own()
+        await self._require_own(user)
         return await self.store.turns(self.key)
 
-    async def delete(self) -> bool:
+    async def delete(self, user: str) -> bool:
         """Forget it for good; False if there was nothing of it. Raises as `history` does."""
-        await self._require_own()
-        self._stale = True
+        await self._require_own(user)
+        self.state, self._stale = SessionState(), True
         return await self.store.delete(self.key)
 
-    async def _require_own(self) -> None:
-        if self.user and (stored := await self.store.load(self.key)) is not None:
-            self._require_owner(stored.state, self.user)
+    async def _require_own(self, user: str) -> None:
+        if user:
+            stored = await self._newer(fresh=False)
+            self.require_owner(user, None if stored is None else stored.state)
 
     async def aclose(self) -> None:
         """Give up what is being done beside the turns."""
         if self._compactor is not None:
             await self._compactor.aclose()
 
-    def _require_owner(self, state: SessionState, user: str) -> None:
-        if not user:
-            return
-        of_other = f"Session {self.key.id} is of another user than {user}; give it another id."
-        require({self.user, state.user} <= {"", user}, of_other)
-        of_nobody = f"Session {self.key.id} was begun for no user, so it cannot be {user}'s; give it another id."
-        require(state.version == 0 or state.user == user, of_nobody)
-
-    @property
-    def _own_instructions(self) -> str:
-        return self.state.instructions if self._own is None else self._own
-
     def _loaded(self) -> Compactor:
         assert self._compactor is not None
         return self._compactor
 
-    def _take(self, stored: StoredSession) -> None:
-        if self._compactor is not None:
+    def _take(self, stored: StoredSession, own: str) -> None:
+        before = self._compactor if stored.state.born == self.state.born else None
+        if self._compactor is not None and before is None:
             self._compactor.abandon()
-        self._stale = True  # until all is taken over
-        self._require_owner(stored.state, self.user)
-        self.state, summary = stored.state, stored.state.summary
-        self._resumed = False
+        self.state, summary, self._own = stored.state, stored.state.summary, own
         self._relevance = Relevance()
-        conversation = Conversation.of(system_text(self._instructions, self._own_instructions))
+        conversation = Conversation.of(system_text(self._instructions, own))
         if summary is not None:
             conversation.begin_with(summary)
         for turn in stored.turns:
             conversation.add_turn(_seen(turn, summary), turn.number, turn.at)
         conversation.number, conversation.ids_given = self.state.version, self.state.ids_given
-        conversation.tasks, conversation.fresh = dict(self.state.tasks), True
+        conversation.tasks, conversation.fresh, conversation.born = dict(self.state.tasks), True, self.state.born
         self._compactor = self._new_compactor(conversation)
-        self._stale = False
+        if before is not None:
+            self._compactor.go_on(before)
+        self._resumed = self._stale = False
 
 
 def _seen(turn: StoredTurn, summary: Summary | None) -> bytes:

@@ -52,16 +52,10 @@ class OpenSessions:
             return SQLiteSessions(self._place)
         return self._place
 
-    def get(self, session_id: str, user: str = "", instructions: str | None = None) -> LiveSession:
-        """The session with this id, begun when it first runs.
-
-        Raises ConfigError for an id that is no text, and for another user than it was asked for before.
-        """
+    def get(self, session_id: str) -> LiveSession:
+        """The session with this id, begun when it first runs. Raises ConfigError for an id that is no text."""
         is_text = isinstance(session_id, str) and bool(session_id)
         require(is_text, f"The session's id is {session_id!r}; give some text.")
-        require(isinstance(user, str), f"The session's user is {user!r}; give text.")
-        told = instructions is None or isinstance(instructions, str)
-        require(told, f"The session's instructions are {instructions!r}; give text.")
         found = self._live.pop(session_id, None)
         if found is None:
             found = LiveSession(
@@ -71,7 +65,6 @@ class OpenSessions:
                 window=self._window,
                 compactor=self._compactor,
             )
-        found.claim(user, instructions)
         self._live[session_id] = found
         if len(self._live) > _MOST:
             self._let_go()
@@ -85,7 +78,7 @@ class OpenSessions:
 
     async def aclose(self) -> None:
         """Give up what is being done beside the runs, and close the place."""
-        for session in self._live.values():
+        for session in list(self._live.values()):
             await session.aclose()
         if "store" in self.__dict__:
             await self.store.aclose()

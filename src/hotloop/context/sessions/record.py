@@ -23,10 +23,12 @@ class SessionState(msgspec.Struct, frozen=True):
     """A conversation but for its turns. `version` counts its commits, and is the number of its newest turn.
 
     `ids_given` is how many call ids it has used, `tools` what it offers (None: not chosen yet), `tasks` in which turn
-    each task's instructions were given. `instructions` are those of this conversation alone, `user` whose it is.
+    each task's instructions were given. `instructions` are those of this conversation alone, `user` whose it is. `born`
+    tells it from others that had its id before or will have it after: it is given with its first turn, and stays.
     """
 
     version: int = 0
+    born: str = ""
     user: str = ""
     instructions: str = ""
     ids_given: int = 0
@@ -92,8 +94,8 @@ class SessionStore(Protocol):
         `wait`. A process that ends, however it does, writes no longer, and its children never did.
         """
 
-    async def load(self, key: SessionKey, known: int = 0) -> StoredSession | None:
-        """The conversation, repaired if it has to be; None if its version is `known`, which was loaded before.
+    async def load(self, key: SessionKey, known: int = 0, born: str = "") -> StoredSession | None:
+        """The conversation, repaired if it has to be; None if it is still that one, with this version.
 
         One that is not there has version 0, and neither turns nor anything else.
         """

@@ -33,6 +33,7 @@ _log = logging.getLogger("hotloop.sessions")
 _SCHEMA = (
     """CREATE TABLE sessions (
         session INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, id TEXT NOT NULL, user TEXT NOT NULL,
+        born TEXT NOT NULL,
         version INTEGER NOT NULL CHECK (typeof(version) = 'integer'), bytes INTEGER NOT NULL, created REAL NOT NULL,
         updated REAL NOT NULL, state BLOB NOT NULL, UNIQUE (agent, id))""",
     "CREATE INDEX sessions_of_users ON sessions (user)",
@@ -46,15 +47,15 @@ _SCHEMA = (
 )
 # A turn that another program has added counts, too: the next one of ours must not have its number.
 _FIND = """
-    SELECT session, max(version, ifnull((SELECT max(number) FROM turns WHERE turns.session = sessions.session), 0))
-    FROM sessions WHERE agent = ? AND id = ?"""
+    SELECT session, max(version, ifnull((SELECT max(number) FROM turns WHERE turns.session = sessions.session), 0)),
+        CAST(born AS TEXT) FROM sessions WHERE agent = ? AND id = ?"""
 _STATE = "SELECT user, CAST(state AS BLOB) FROM sessions WHERE session = ?"
 _TURNS = """
     SELECT number, CAST(at AS REAL), CAST(messages AS BLOB), checksum FROM turns WHERE session = ? AND number > ?
     ORDER BY number"""
 _BEGIN = """
-    INSERT INTO sessions (agent, id, user, version, bytes, created, updated, state)
-    VALUES (?, ?, '', 0, 0, ?, 0, '')"""
+    INSERT INTO sessions (agent, id, user, born, version, bytes, created, updated, state)
+    VALUES (?, ?, '', ?, 0, 0, ?, 0, '')"""
 _TURN = "INSERT INTO turns (session, number, at, checksum, messages) VALUES (?, ?, ?, ?, ?)"
 _RESULTS = "INSERT OR REPLACE INTO results (session, call_id, content) VALUES (?, ?, ?)"
 _GO_ON = "UPDATE sessions SET user = ?, version = ?, bytes = bytes + ?, updated = ?, state = ? WHERE session = ?"
@@ -63,7 +64,6 @@ _INFO = "SELECT agent, id, user, version, bytes, created, updated FROM sessions"
 _LATEST_FIRST = " ORDER BY updated DESC, session DESC"
 _DELETE = "DELETE FROM sessions WHERE agent = ? AND id = ?"
 
-_MOST_REMEMBERED = 10_000
 _CALL_ID = re.compile(rb'"call(\d{5,9})"')
 _decode_state = msgspec.json.Decoder(SessionState).decode
 
@@ -79,28 +79,21 @@ class SQLiteSessions:
         self._file = Database(state_path("sessions.db") if path is None else Path(path), "sessions", _SCHEMA)
         self.path = self._file.path
         self._writers = writers(Path(f"{self.path}.lock"))
-        # Which one of those that had a key one after the other was seen: another process may delete one and begin anew.
-        self._seen: dict[SessionKey, int] = {}
 
     def writing(self, key: SessionKey, *, wait: bool) -> AbstractAsyncContextManager[None]:
         """See `SessionStore`."""
         return self._writers.writing(key, wait=wait)
 
-    async def load(self, key: SessionKey, known: int = 0) -> StoredSession | None:
+    async def load(self, key: SessionKey, known: int = 0, born: str = "") -> StoredSession | None:
         """See `SessionStore`. A repair is logged as a warning, and changes nothing in the file."""
-        found = await self._file.read(partial(_load, key=key, known=known, seen=self._seen.get(key)))
-        if found is None:
-            return None
-        session, stored = found
-        self._remember(key, session)
-        if stored.repairs:
+        stored = await self._file.read(partial(_load, key=key, known=known, born=born))
+        if stored is not None and stored.repairs:
             _log.warning("Session %s is used as far as it is whole: %s.", key.id, "; ".join(stored.repairs))
         return stored
 
     async def commit(self, key: SessionKey, state: SessionState, turn: StoredTurn, results: Mapping[str, str]) -> None:
         """See `SessionStore`."""
-        work = partial(_commit, key=key, state=state, turn=turn, results=results, seen=self._seen.get(key))
-        self._remember(key, await self._file.do(work))
+        await self._file.do(partial(_commit, key=key, state=state, turn=turn, results=results))
 
     async def result(self, key: SessionKey, call_id: str) -> str | None:
         """See `SessionStore`."""
@@ -128,36 +121,31 @@ class SQLiteSessions:
         """See `SessionStore`."""
         await asyncio.to_thread(self._file.close)
 
-    def _remember(self, key: SessionKey, session: int) -> None:
-        if len(self._seen) >= _MOST_REMEMBERED:
-            self._seen.clear()  # it is only that conversations that are known are read once more
-        self._seen[key] = session
+
+def _found(db: sqlite3.Connection, key: SessionKey) -> tuple[int, int, str]:
+    """A conversation's number in the file, its version and which one it is; 0, 0 and "" if there is none."""
+    return db.execute(_FIND, (key.agent, key.id)).fetchone() or (0, 0, "")
 
 
-def _found(db: sqlite3.Connection, key: SessionKey) -> tuple[int, int]:
-    """A conversation's number in the file, and its version; both 0 if there is none."""
-    return db.execute(_FIND, (key.agent, key.id)).fetchone() or (0, 0)
-
-
-def _load(db: sqlite3.Connection, key: SessionKey, known: int, seen: int | None) -> tuple[int, StoredSession] | None:
-    session, version = _found(db, key)
-    if version == known and (session == seen or not version):
+def _load(db: sqlite3.Connection, key: SessionKey, known: int, born: str) -> StoredSession | None:
+    session, version, own = _found(db, key)
+    if version == known and (own == born or not version):
         return None
     if not session:
-        return session, StoredSession(SessionState(), [])
-    state, lost = _state(db, session, version)
+        return StoredSession(SessionState(), [])
+    state, lost = _state(db, session, version, own)
     start = state.summary.turn if state.summary else 0
     turns, odd = whole_turns(partial(db.execute, _TURNS, (session, start)), start + 1, version)
     stored = StoredSession(state, turns, lost + odd)
-    return session, _consistent(stored) if stored.repairs else stored
+    return _consistent(stored) if stored.repairs else stored
 
 
-def _state(db: sqlite3.Connection, session: int, version: int) -> tuple[SessionState, tuple[str, ...]]:
+def _state(db: sqlite3.Connection, session: int, version: int, born: str) -> tuple[SessionState, tuple[str, ...]]:
     user, state = db.execute(_STATE, (session,)).fetchone()
     try:
-        return msgspec.structs.replace(_decode_state(state), version=version), ()
+        return msgspec.structs.replace(_decode_state(state), version=version, born=born), ()
     except ValueError:
-        return SessionState(version=version, user=str(user)), ("its state lost but for the user",)
+        return SessionState(version=version, born=born, user=str(user)), ("its state lost but for the user",)
 
 
 def _consistent(stored: StoredSession) -> StoredSession:
@@ -171,27 +159,21 @@ def _consistent(stored: StoredSession) -> StoredSession:
 
 
 def _commit(
-    db: sqlite3.Connection,
-    key: SessionKey,
-    state: SessionState,
-    turn: StoredTurn,
-    results: Mapping[str, str],
-    seen: int | None,
-) -> int:
-    session, version = _found(db, key)
-    if version + 1 != state.version or (version and seen not in (None, session)):
+    db: sqlite3.Connection, key: SessionKey, state: SessionState, turn: StoredTurn, results: Mapping[str, str]
+) -> None:
+    session, version, born = _found(db, key)
+    if version + 1 != state.version or (version and born != state.born):
         raise gone_on(key)
     now = time.time()
     if not session:
-        session = db.execute(_BEGIN, (key.agent, key.id, now)).lastrowid or 0
+        session = db.execute(_BEGIN, (key.agent, key.id, state.born, now)).lastrowid or 0
     messages = turn.messages
     db.execute(_TURN, (session, state.version, turn.at, checksum(state.version, messages), messages))
     db.executemany(_RESULTS, [(session, call_id, content) for call_id, content in results.items()])
     size = size_of(turn, results)
     db.execute(_GO_ON, (state.user, state.version, size, now, msgspec.json.encode(state), session))
-    return session
 
 
 def _all_turns(db: sqlite3.Connection, key: SessionKey) -> list[StoredTurn]:
-    session, version = _found(db, key)
+    session, version, _ = _found(db, key)
     return whole_turns(partial(db.execute, _TURNS, (session, 0)), 1, version)[0]

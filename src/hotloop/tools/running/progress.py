@@ -36,11 +36,11 @@ _NOBODY = Caller("")
 
 
 def caller() -> Caller:
-    """Called in a tool or `volatile`: for whom it works, its `run`, `session` and `user` ("" for none), `agent`, `grants`.
+    """Called in a tool, or `Context(volatile=...)`: for whom it works, by run, agent, session, user and grants.
 
-    Works in async tools and in plain functions alike, not in a sandbox; outside a run all of it is empty. Calls that
-    share one execution or a kept result have the caller that began it: a tool whose result depends on who asks wants
-    `scope="user"` or narrower.
+    What there is none of is "". Works in async tools and in plain functions alike, not in a sandbox; outside a run all
+    of it is empty. Calls that share one execution or a kept result have the caller that began it: a tool whose result
+    depends on who asks wants `scope="user"` or narrower.
     """
     here = reporter.get()
     return here.caller if here is not None else asking.get() or _NOBODY

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import datetime
 import enum
-from typing import Annotated
+from typing import Annotated, Any
 
-from hotloop import Meta, tool
+from hotloop import Agent, Meta, tool
 from hotloop.errors import ArgumentsError, ToolDefinitionError, ToolError
+from hotloop.testing import ScriptedModel, call, run_virtual
 from hotloop.tools.defining.tool import encode_result
 
 OrderId = Annotated[str, Meta(pattern="^[0-9]{8}$")]
@@ -49,6 +50,21 @@ def change_carrier(order_id: OrderId, carrier: Carrier, until: datetime.date | N
     return f"{order_id} goes by {carrier.value}"
 
 
+@tool(read_only=True, keep=("status", "items[].sku"))
+async def query_order(order_id: OrderId) -> dict[str, Any]:
+    """All about an order, of which the model reads two parts."""
+    tea = {"sku": "A1", "name": "Tea pot", "weight": 1.2, "origin": "Jingdezhen"}
+    return {"status": "shipped", "items": [tea, tea | {"sku": "B2"}], "log": ["paid", "packed", "shipped"]}
+
+
+def what_the_model_reads() -> str:
+    """The result of `query_order`, as it is in the model's next request."""
+    model = ScriptedModel([call("query_order", order_id="20250101"), "It was shipped."])
+    run_virtual(Agent(model="scripted", endpoint=model, tools=[query_order]).run("Where is order 20250101?"))
+    content: str = model.requests[1]["messages"][-1]["content"]
+    return content
+
+
 def main() -> None:
     for each in (query_order_status, query_logistics, change_carrier):
         print(each.definition.decode(), end="\n\n")
@@ -60,6 +76,9 @@ def main() -> None:
     arguments = query_order_status.bind('{"order_id": "20250101"}')
     print(query_order_status.status_text(arguments))
     print(encode_result(asyncio.run(query_order_status(**arguments))), end="\n\n")
+
+    print(encode_result(asyncio.run(query_order(order_id="20250101"))))
+    print(what_the_model_reads(), end="\n\n")
 
     for wrong in ('{"order_id": "2025"}', '{"order_id": "20250101", "fast": true}', '{"order_id": "20250101'):
         try:

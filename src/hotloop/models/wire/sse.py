@@ -29,7 +29,7 @@ class EventSource:
         return (
             data.endswith(BETWEEN)
             and data.startswith(b"data: ")
-            and data.count(b"\n") == 2
+            and data.find(b"\n") == len(data) - 2
             and b"\r" not in data
             and not self._tail
             and not self._cr

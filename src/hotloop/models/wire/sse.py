@@ -52,7 +52,8 @@ class EventSource:
             if end < 0:
                 return b""
             data = bytes(tail)
-        self._tail = bytearray(data[end + 2 :])
+        if tail or end + 2 < len(data):
+            self._tail = bytearray(data[end + 2 :])
         return data[:end]
 
     def close(self) -> bytes:

@@ -256,7 +256,7 @@ def test_a_service_that_nobody_asks_any_longer_is_forgotten() -> None:
         asking = agent(wire, breaker=OPENS_AT_FOUR)
         found = [(await run(asking)).story for _ in range(5)]
         del asking
-        wire.holds.clear()  # who had these replies knows its agent
+        wire.throttles.clear()  # who had these replies knows its agent
         gc.collect()
         return [*found, (await run(agent(wire, breaker=OPENS_AT_FOUR))).story]
 

@@ -253,7 +253,7 @@ class Agent:
         require(natural, f"warm(connections={connections!r}): give a whole number, 1 or more.")
         require(isinstance(prefix, bool), f"warm(prefix={prefix!r}): give True or False.")
         programs = await self._programs.listed()
-        ready = [self._offer.connected(), self._backends.warm(connections)]
+        ready = [self._offer.connected(), self._backends.warm(connections), self._runs.warm()]
         await asyncio.gather(*ready, *([self._memory.warm()] if self._memory is not None else []))
         if prefix:
             await programs.prefill(bytes(self._runs.start.messages))

@@ -14,6 +14,7 @@ import msgspec
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
 from hotloop.context.conversation import Conversation
+from hotloop.context.sessions.record import SessionKey
 from hotloop.context.settings import Context
 from hotloop.errors import ApprovalRequired, ConfigError, HotloopError
 from hotloop.fields import require
@@ -132,6 +133,11 @@ class Runs:
         from hotloop.context.sessions.opened import OpenSessions
 
         return OpenSessions(self.name, self._kept_in, self._instructions, self._context.window, self._compactor)
+
+    async def warm(self) -> None:
+        """Open the file of the sessions, if one was named."""
+        if self._kept_in is not None:
+            await self.sessions.store.load(SessionKey(self.name, ""))
 
     async def aclose(self) -> None:
         """Close what sessions keep open."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -241,10 +241,12 @@ async def _everything(store: SQLiteSessions, info: SessionInfo) -> dict[str, Any
 
 
 async def _delete(store: SQLiteSessions, infos: list[SessionInfo]) -> None:
-    for info in infos:
-        key = SessionKey(info.agent, info.id)
-        async with store.writing(key, wait=True):
-            await store.delete(key)
+    """All at once, for the file is made anew; after the runs that write to them."""
+    keys = [SessionKey(info.agent, info.id) for info in infos]
+    async with AsyncExitStack() as held:
+        for key in keys:
+            await held.enter_async_context(store.writing(key, wait=True))
+        await store.delete(*keys)
 
 
 def _about(info: SessionInfo) -> str:

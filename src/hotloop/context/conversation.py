@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -118,6 +118,17 @@ class Conversation(msgspec.Struct):
         self.messages += turn
         self.number = max(self.number, number)
         self.steps, self.covered = [], b""
+
+    def add_turns(self, turns: Iterable[tuple[bytes, int, float]]) -> None:
+        """Many earlier turns, each as for `add_turn`."""
+        pieces = [bytes(self.messages)] if self.messages else []
+        length = self._next()
+        for turn, number, at in turns:
+            self.turns.append(Turn(number, length, at))
+            pieces.append(turn)
+            length += len(turn) + 1
+            self.number = number
+        self.messages = bytearray(b",".join(pieces))
 
     def add_newest_of(self, other: Conversation) -> None:
         """The newest turn of a conversation that was selected from this one."""

@@ -131,7 +131,7 @@ class LiveSession:
         turn = StoredTurn(run.number, run.turns[-1].at, run.newest())
         state = SessionState(
             version=run.number,
-            born=self.state.born or token_hex(8),
+            born=self.state.born if self.state.version else token_hex(8),
             user=self.state.user if self.state.version else user,
             instructions=self._own,
             ids_given=run.ids_given,
@@ -196,8 +196,7 @@ class LiveSession:
         conversation = Conversation.of(system_text(self._instructions, own))
         if summary is not None:
             conversation.begin_with(summary)
-        for turn in stored.turns:
-            conversation.add_turn(_seen(turn, summary), turn.number, turn.at)
+        conversation.add_turns((_seen(turn, summary), turn.number, turn.at) for turn in stored.turns)
         conversation.number, conversation.ids_given = self.state.version, self.state.ids_given
         conversation.tasks, conversation.fresh, conversation.born = dict(self.state.tasks), True, self.state.born
         self._compactor = self._new_compactor(conversation)

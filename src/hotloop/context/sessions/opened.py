@@ -77,8 +77,8 @@ class OpenSessions:
             del self._live[idle]
 
     async def aclose(self) -> None:
-        """Give up what is being done beside the runs, and close the place."""
+        """Give up what is being done beside the runs, and close the file; a store that was given is its owner's."""
         for session in list(self._live.values()):
             await session.aclose()
-        if "store" in self.__dict__:
+        if "store" in self.__dict__ and self.store is not self._place:
             await self.store.aclose()

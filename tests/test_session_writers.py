@@ -116,7 +116,7 @@ def test_a_run_waits_for_the_one_before_it_whichever_agent_has_it(tmp_path, agen
 
     traces, history = run_virtual(main())
     assert [message["content"] for message in history[::2]] == ["0", "1", "2", "3"]
-    queued = [sum(s.end - s.start for s in trace.stages if s.note == "session") for trace in traces]
+    queued = [sum(s.end - s.start for s in trace.stages if s.note == "waited for the session") for trace in traces]
     assert queued == [0, 100_000_000, 200_000_000, 300_000_000]
     assert all(trace.unattributed_ms == 0 for trace in traces)
 

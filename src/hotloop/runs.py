@@ -211,7 +211,7 @@ class Runs:
         """A turn of a session: nobody else writes to it meanwhile, and it is kept whole or not at all."""
         session = access.live
         async with session.store.writing(session.key, wait=self._waits):
-            run.ledger.mark("queue", "session")
+            run.ledger.mark("context", "waited for the session")
             await session.load(run.ledger, access.user, access.instructions)
             if not run.asked.caller.user and session.state.user:
                 caller = msgspec.structs.replace(run.asked.caller, user=session.state.user)

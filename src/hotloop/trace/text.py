@@ -166,8 +166,6 @@ def _label(stage: Stage, trace: Trace) -> str:
         return "calls"
     if stage.kind == "queue" and stage.note.startswith("a place"):
         return "wait for a place"
-    if stage.kind == "queue" and stage.note == "session":
-        return "wait for the session"
     if stage.kind == "context":
         return f"{stage.name} ({stage.note})" if stage.name else stage.note
     return _LABELS.get(stage.kind, stage.kind)

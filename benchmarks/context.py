@@ -1,6 +1,6 @@
 """What a long conversation costs: CPU a turn, bytes that stay, tokens that are read again, and time that users wait.
 
-    python benchmarks/context.py               --growth, --shared and --stall, a minute
+    python benchmarks/context.py               --growth, --shared and --stall, two minutes
     python benchmarks/context.py --frameworks  --growth next to agent frameworks (make them first: environments.py)
     python benchmarks/context.py --cached      on the embedded model, some minutes
     python benchmarks/context.py --estimate    how far the estimate of a prompt's tokens is off (estimate.py)

@@ -116,7 +116,7 @@ def table(heading: list[str], lines: Sequence[Line], align: str = ROWS) -> str:
 def columns(lines: Sequence[list[str]], align: str) -> str:
     """Cells in columns, each "<" or ">" as `align` says, those after them "<"."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    sides = align.ljust(len(widths), "<")
+    sides = align.ljust(len(widths), "<")[: len(widths)]
     return "\n".join(
         "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)).rstrip()
         for cells in lines

@@ -442,3 +442,15 @@ async def test_a_merged_reply_waits_for_its_slowest_reader_and_for_nobody_who_ha
             assert len(await read_all(second)) > 90_000
         assert await asyncio.wait_for(fast, 10) == text
         await agent.aclose()
+
+
+async def test_the_paused_first_turn_of_one_user_is_not_resumed_for_another(tmp_path):
+    agent, _ = agent_of([call("pay", amount=3), "Paid."], tmp_path, ttft=0)
+    with pytest.raises(ApprovalRequired) as caught:
+        await agent.session("a", user="ann").run("Pay 3")
+    for each in caught.value.calls:
+        agent.approvals.decide(caught.value.run_id, each.call_id, each.digest, True)
+    with pytest.raises(ConfigError, match="another user than bob"):
+        await agent.session("a", user="bob").resume(caught.value.run_id)
+    assert (await agent.session("a", user="ann").resume(caught.value.run_id)).output == "Paid."
+    await agent.aclose()

@@ -198,7 +198,8 @@ class Runs:
         if session is None:
             return Access(self.sessions.get(of)) if of else None
         whose = f"session {of}" if of else "no session"
-        here = session.live.key.id
+        here, owner = session.live.key.id, saved.caller.user
+        require(session.user in ("", owner), f"Run {saved.caller.run} is of another user than {session.user}.")
         require(of == here, f"Run {saved.caller.run} is one of {whose}, not of {here}.")
         return session
 

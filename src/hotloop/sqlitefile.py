@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from hotloop.errors import ConfigError
 
 BUSY_SECONDS = 10.0
+_PAUSE = 0.005  # seconds between two tries
 _ADVICE = {
     sqlite3.SQLITE_BUSY: f"Another process has kept it busy for {BUSY_SECONDS:.0f} s; try again",
     sqlite3.SQLITE_NOTADB: "Give another path, or move that file away",
@@ -45,6 +47,8 @@ def explained(path: Path, what: str) -> Iterator[None]:
         yield
     except UnicodeEncodeError as error:
         raise ConfigError(f"{error.object!r} is no text that can be kept: it is not valid Unicode.") from error
+    except UnicodeDecodeError as error:  # of its own description: nobody reads text of ours as it is
+        raise _unusable(path, what, "it is damaged", sqlite3.SQLITE_NOTADB) from error
     except OSError as error:
         raise _unusable(path, what, error.strerror or str(error)) from error
     except sqlite3.Error as error:
@@ -71,15 +75,28 @@ def connect(path: Path, layout: Layout, *pragmas: str, journal: str = "DELETE") 
             db.execute(f"PRAGMA {pragma}")
         if _marks(db) != layout.marks:
             _prepare(db, path, layout)
-        db.execute(f"PRAGMA journal_mode = {journal}")  # part of the file, which is ours now
+        _set_journal(db, journal)  # part of the file, which is ours now
     except BaseException:
         db.close()
         raise
     return db
 
 
+def _set_journal(db: sqlite3.Connection, journal: str) -> None:
+    """SQLite does not wait here for others who open the file at the same moment, so that we do."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute(f"PRAGMA journal_mode = {journal}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+
+
 def _prepare(db: sqlite3.Connection, path: Path, layout: Layout) -> None:
-    """The tables, in a file that is new. Raises ConfigError for one that is not ours, or of a newer hotloop."""
+    """The tables, in a file that is new. Raises ConfigError for one that is not ours, or of another hotloop."""
     ours, newest = layout.marks
     with db:
         db.execute("BEGIN IMMEDIATE")
@@ -91,6 +108,8 @@ def _prepare(db: sqlite3.Connection, path: Path, layout: Layout) -> None:
             raise ConfigError(f"{path} is the database of another program; give another path.")
         elif version > newest:
             raise ConfigError(f"{path} was written by a newer hotloop (layout {version}); update this one.")
+        elif version < newest:
+            raise ConfigError(f"{path} was written by an earlier hotloop (layout {version}); move it away.")
 
 
 def _marks(db: sqlite3.Connection) -> tuple[int, int]:

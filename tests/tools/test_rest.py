@@ -75,7 +75,10 @@ def test_a_part_can_be_asked_for(arguments, content):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"result": "call00009"}, "There is no result call00009 any more; there are: call00001. Call its tool again."),
+        (
+            {"result": "call00009"},
+            "There is no result call00009; give the id that its cut says, or call its tool again.",
+        ),
         ({"result": "call00001", "path": "[200]"}, "$ has 100 items, so there is no [200]"),
         ({"result": "call00001", "start": 100}, "$ has 100 items, so that nothing starts at 100."),
     ],
@@ -116,7 +119,10 @@ async def elsewhere(call_id: str) -> str | None:
         ("call00001", "here"),
         ("call00002", "two three"),
         ("call00003", {"error": "The sessions are locked."}),
-        ("call00004", {"error": "There is no result call00004 any more; there are: call00001. Call its tool again."}),
+        (
+            "call00004",
+            {"error": "There is no result call00004; give the id that its cut says, or call its tool again."},
+        ),
     ],
 )
 async def test_what_is_no_longer_in_memory_is_fetched(call_id, content):

@@ -137,7 +137,7 @@ def test_nothing_is_kept_of_a_reply_that_came_to_nothing():
     lost = raw(head(0, "order", "{}"), head(1, "order", '{"number":"2"}'), *pauses, end("length"))
     done = ran([lost, call("order"), call("read_result", result="call00001"), "ok"], order_tool(), tpot=0.01)
     assert done.result.trace.turns[0].discarded == 1
-    assert "There is no result call00001 any more; there are: call0000" in done.errors[0]
+    assert "There is no result call00001; give the id" in done.errors[0]
 
 
 # Who gets the whole

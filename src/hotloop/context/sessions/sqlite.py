@@ -76,7 +76,7 @@ class SQLiteSessions:
 
     def __init__(self, path: str | Path | None = None) -> None:
         require(str(path) != ":memory:", "SQLiteSessions keeps a file; for this process alone take InProcessSessions.")
-        self._file = Database(state_path("sessions.db") if path is None else Path(path), "sessions", _SCHEMA)
+        self._file = Database(state_path("sessions.db") if path is None else Path(path), "sessions", _SCHEMA, version=2)
         self.path = self._file.path
         self._writers = writers(Path(f"{self.path}.lock"))
 

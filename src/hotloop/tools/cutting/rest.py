@@ -44,8 +44,7 @@ async def read_rest(
         if kept is None and fetch is not None:
             kept = await fetch(call_id)
         if kept is None:
-            there = ", ".join(conversation.kept) or "none"
-            return failed(f"There is no result {call_id} any more; there are: {there}. Call its tool again.")
+            return failed(f"There is no result {call_id}; give the id that its cut says, or call its tool again.")
         return ToolResult(part(kept, wanted["path"], wanted["start"], bounds.get(call_id, most)))
     except HotloopError as error:
         return failed(str(error))

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakValueDictionary
 
 from hotloop.budget import Budget
-from hotloop.config.arguments import agent_arguments
 from hotloop.config.options import check_options, first_model
-from hotloop.config.spec import AgentSpec, load_spec
 from hotloop.context.settings import Context
 from hotloop.events import Event
 from hotloop.fields import require
@@ -41,6 +39,7 @@ from hotloop.tools.running.executor import Executor, ToolPolicy
 if TYPE_CHECKING:
     from hotloop.answering import Answering
     from hotloop.answers.cache import AnswerCache
+    from hotloop.config.spec import AgentSpec
     from hotloop.context.memory.memory import Memory
     from hotloop.context.sessions.live import LiveSession
     from hotloop.context.sessions.record import SessionStore
@@ -165,11 +164,15 @@ class Agent:
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
         """The agent that a YAML (or JSON) file declares; see docs/configuration.md. Raises ConfigError."""
+        from hotloop.config.spec import load_spec
+
         return cls.from_spec(load_spec(Path(path)))
 
     @classmethod
     def from_spec(cls, spec: AgentSpec) -> Self:
         """The agent of a declaration that was read before. Raises ConfigError for tools that cannot be imported."""
+        from hotloop.config.arguments import agent_arguments
+
         return cls(**agent_arguments(spec))
 
     async def run(self, prompt: str, **options: Unpack[RunOptions]) -> Result:

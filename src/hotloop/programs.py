@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from hotloop.budget import Budget
-from hotloop.context.shortlist import shortlist as best_matches
 from hotloop.errors import ConfigError
 from hotloop.loop import Program
 from hotloop.models.ahead.speculation import Speculator
@@ -92,6 +91,8 @@ class ProgramCache:
         if before and set(before) <= {each.name for each in self.tools}:
             return self.with_tools(before)
         texts = [(each.name, each.description) for each in self.tools]
+        from hotloop.context.shortlist import shortlist as best_matches
+
         chosen = sorted(best_matches(prompt, texts, self._shortlist))
         return self._with([self.tools[index] for index in chosen])
 

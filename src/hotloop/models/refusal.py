@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _SORRY = r"(?:i'm |i am )?(?:very |really |so )?(?:sorry|afraid)|unfortunately|i apologi[sz]e|as an ai[\w ]*"
 _CANNOT = r"(?:cannot|can't|can not|(?:am |'m )(?:unable|not able|not allowed) to|won't be able to)"
@@ -16,11 +17,16 @@ _CHINESE = (
     r"(?:(?:很|非常)?(?:抱歉|遗憾|对不起|不好意思)\W*)?(?:但是?)?我(?:目前|现在|暂时)?(?:没有(?:权限|办法|工具|访问)"
     r"|(?:无法|不能|没办法)(?:直接|[为帮替][您你])*(?:帮|协助|提供|访问|查|执行|回答|完成|处理|使用|获取))"
 )
-_REFUSAL = re.compile(f"{_ENGLISH}|{_CHINESE}")
 _BEGINNING = 200  # characters
 
 
 def is_refusal(text: str) -> bool:
     """Whether its first words say that the model cannot help, or cannot do what an assistant is for."""
     beginning = " ".join(text[:_BEGINNING].casefold().replace("’", "'").split())
-    return _REFUSAL.match(beginning) is not None
+    return _refusal().match(beginning) is not None
+
+
+@cache
+def _refusal() -> re.Pattern[str]:
+    """Compiled when it is first needed, which takes as long as many an import."""
+    return re.compile(f"{_ENGLISH}|{_CHINESE}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
@@ -11,13 +12,16 @@ from hotloop.context.conversation import Conversation
 from hotloop.errors import HotloopError
 from hotloop.tools.cutting.cut import part
 from hotloop.tools.defining.define import tool
+from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.result import ToolResult, failed
 
 Fetch: TypeAlias = Callable[[str], Awaitable[str | None]]
 """Gives a whole result that is kept elsewhere than in memory, by the id of its call; None if it is not."""
 
 
-@tool(read_only=True)
+READ_RESULT = "read_result"
+
+
 async def read_result(
     result: Annotated[str, Meta(description="Its id, such as call00001")],
     path: Annotated[str, Meta(description="A part of it, such as items or items[0].text")] = "",
@@ -26,7 +30,10 @@ async def read_result(
     """More of a result of which you were shown only a part."""  # what it gives is known to the run: see `read_rest`
 
 
-READ_RESULT, DEFINITION = read_result.name, read_result.definition
+@cache
+def reading_tool() -> Tool:
+    """The tool `read_result`, made for the first agent that offers it."""
+    return tool(read_result, read_only=True)
 
 
 async def read_rest(
@@ -38,7 +45,7 @@ async def read_rest(
     tokens as the model was shown of the result, which `bounds` tell by its id, or `most` where that is not known.
     """
     try:
-        wanted = read_result.bind(arguments)
+        wanted = reading_tool().bind(arguments)
         call_id = wanted["result"]
         kept = conversation.kept.get(call_id)
         if kept is None and fetch is not None:

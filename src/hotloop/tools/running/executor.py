@@ -10,7 +10,7 @@ import msgspec
 from hotloop.errors import ArgumentsError, ToolDefinitionError
 from hotloop.models.reply import Call
 from hotloop.models.sizes import sure_characters
-from hotloop.tools.cutting.rest import DEFINITION, READ_RESULT
+from hotloop.tools.cutting.rest import READ_RESULT, reading_tool
 from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key
 from hotloop.tools.plan.plan import PLAN, plan_definition
 from hotloop.tools.plan.reading import PlanReader
@@ -87,7 +87,7 @@ class Executor:
     def definitions(self, tools: Sequence[Tool]) -> list[bytes]:
         """What the model is offered: these tools, and those of the executor's own."""
         plan = [plan_definition(tools)] if self.policy.plan and tools else []
-        return [*[tool.definition for tool in tools], *plan, *([DEFINITION] if self.reads_rest else [])]
+        return [*[tool.definition for tool in tools], *plan, *([reading_tool().definition] if self.reads_rest else [])]
 
     def begin(self, run: RunContext) -> ReplyCalls:
         """The calls of the reply that the model is about to write."""

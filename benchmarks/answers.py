@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from hotloop.answers.content import content_key
-from hotloop.answers.embedding import embed_locally
+from hotloop.embedding import embed_locally
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "answers"))
 from questions import DEVELOPMENT, LATER, TEST, Group

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import cycle
 from pathlib import Path
 from statistics import median
@@ -26,9 +26,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from figures import show
 from overhead import machine
 from platforms import loop_factory
+from timed import Timed, heading
 
 from hotloop import Memory
 from hotloop.trace.stats import percentile
@@ -67,27 +67,7 @@ REQUESTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Row:
-    """Milliseconds that something takes: median, 95th percentile, and the most that the median may be."""
-
-    name: str
-    p50: float
-    p95: float
-    bound: float | None = None
-
-    @property
-    def met(self) -> bool:
-        """Whether the bound is."""
-        return self.bound is None or self.p50 <= self.bound
-
-    def line(self) -> str:
-        """The row as text."""
-        bound = "" if self.bound is None else f"<= {show(self.bound)} ms  {'met' if self.met else 'NOT MET'}"
-        return f"{self.name:<52}{self.p50:>10.3f} ms{self.p95:>10.3f} ms   {bound}".rstrip()
-
-
-HEAD = f"{'':<52}{'p50':>10}   {'p95':>10}"
+WIDTH = 52
 
 
 def a_fact(chance: random.Random, number: int) -> str:
@@ -105,7 +85,7 @@ async def fill(memory: Memory, user: str, facts: int) -> None:
             await memory.flush()
 
 
-async def measure(path: Path) -> list[Row]:
+async def measure(path: Path) -> list[Timed]:
     """All rows without vectors, and those with them."""
     async with aclosing(Memory(path)) as memory:
         await fill(memory, HEAVY, FACTS_OF_HEAVY)
@@ -116,7 +96,7 @@ async def measure(path: Path) -> list[Row]:
         return [*await recalled(memory), *await changed(memory), await with_vectors(path.with_name("vectors.db"))]
 
 
-async def recalled(memory: Memory) -> list[Row]:
+async def recalled(memory: Memory) -> list[Timed]:
     """Requests, by where their user's facts are."""
     await fill(memory, "few", FEW)
     await memory.flush()
@@ -130,7 +110,7 @@ async def recalled(memory: Memory) -> list[Row]:
     ]
 
 
-async def changed(memory: Memory) -> list[Row]:
+async def changed(memory: Memory) -> list[Timed]:
     """What is told, deleted and handed out."""
     facts = iter(range(FLUSHED))
     users = iter(USERS)
@@ -156,7 +136,7 @@ async def changed(memory: Memory) -> list[Row]:
     ]
 
 
-async def with_vectors(path: Path) -> Row:
+async def with_vectors(path: Path) -> Timed:
     """A request by its meaning as well, where the embedding takes no time."""
     chance = np.random.default_rng(0)
     async with aclosing(Memory(path, embed=lambda texts: chance.normal(size=(len(texts), LENGTH)))) as memory:
@@ -166,7 +146,7 @@ async def with_vectors(path: Path) -> Row:
         return await recalls(f"the same with vectors of {LENGTH} numbers", memory, [HEAVY], 100)
 
 
-async def recalls(name: str, memory: Memory, users: Iterable[str], times: int, bound: float | None = None) -> Row:
+async def recalls(name: str, memory: Memory, users: Iterable[str], times: int, bound: float | None = None) -> Timed:
     """A row of requests, of these users in turn."""
     asking = zip(cycle(REQUESTS), cycle(users))
 
@@ -177,14 +157,14 @@ async def recalls(name: str, memory: Memory, users: Iterable[str], times: int, b
     return await timed(name, recall, times, bound)
 
 
-async def timed(name: str, work: Callable[[], Awaitable[Any]], times: int, bound: float | None = None) -> Row:
+async def timed(name: str, work: Callable[[], Awaitable[Any]], times: int, bound: float | None = None) -> Timed:
     """A row for this work."""
     took = []
     for _ in range(times):
         started = time.perf_counter()
         await work()
         took.append((time.perf_counter() - started) * 1e3)
-    return Row(name, median(took), percentile(took, 95), bound)
+    return Timed(name, median(took), percentile(took, 95), bound)
 
 
 def main() -> int:
@@ -194,7 +174,7 @@ def main() -> int:
     asked = parser.parse_args()
     with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=loop_factory()) as runner:
         rows = runner.run(measure(Path(folder) / "memory.db"))
-    print("\n".join([HEAD, *(row.line() for row in rows)]))
+    print("\n".join([heading(WIDTH), *(row.line(WIDTH) for row in rows)]))
     if asked.json:
         figures = {"machine": machine(), "rows": [asdict(row) for row in rows]}
         asked.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -26,9 +26,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
-from figures import show
 from overhead import machine
 from platforms import loop_factory
+from timed import Timed, heading
 
 from hotloop import Agent
 from hotloop.context.sessions.inprocess import InProcessSessions
@@ -46,27 +46,7 @@ SAID = "the parcel has not come, and nobody knows where it is; "
 KEY = SessionKey("benchmark", "long")
 
 
-@dataclass(frozen=True)
-class Row:
-    """Milliseconds that something takes: median, 95th percentile, and the most that the median may be."""
-
-    name: str
-    p50: float
-    p95: float
-    bound: float | None = None
-
-    @property
-    def met(self) -> bool:
-        """Whether the bound is."""
-        return self.bound is None or self.p50 <= self.bound
-
-    def line(self) -> str:
-        """The row as text."""
-        bound = "" if self.bound is None else f"<= {show(self.bound)} ms  {'met' if self.met else 'NOT MET'}"
-        return f"{self.name:<24}{self.p50:>10.3f} ms{self.p95:>10.3f} ms   {bound}".rstrip()
-
-
-HEAD = f"{'':<24}{'p50':>10}   {'p95':>10}"
+WIDTH = 24
 
 
 def turn(number: int, size: int) -> StoredTurn:
@@ -82,7 +62,7 @@ async def keep(store: SessionStore, size: int, first: int, last: int) -> None:
         await store.commit(KEY, SessionState(version=number), turn(number, size), {})
 
 
-async def measure(path: Path, size: int) -> list[Row]:
+async def measure(path: Path, size: int) -> list[Timed]:
     """All rows, for messages of this size."""
     in_process = InProcessSessions()
     async with aclosing(SQLiteSessions(path)) as in_file:
@@ -97,7 +77,7 @@ async def measure(path: Path, size: int) -> list[Row]:
         ]
 
 
-async def opened(path: Path) -> list[Row]:
+async def opened(path: Path) -> list[Timed]:
     """From the call of `run` until the conversation is loaded: by a new agent, and once more by the same one."""
     first, again = [], []
     for _ in range(ROUNDS):
@@ -122,7 +102,7 @@ async def written(store: SessionStore) -> None:
         pass
 
 
-async def committed(store: SessionStore, size: int) -> Row:
+async def committed(store: SessionStore, size: int) -> Timed:
     """Add turns, one by one."""
     stored = await store.load(KEY)
     numbers = count(stored.state.version + 1 if stored else 1)
@@ -134,7 +114,7 @@ async def committed(store: SessionStore, size: int) -> Row:
     return await timed("commit a turn", add)
 
 
-async def timed(name: str, work: Callable[[], Awaitable[Any]], bound: float | None = None) -> Row:
+async def timed(name: str, work: Callable[[], Awaitable[Any]], bound: float | None = None) -> Timed:
     """A row for this work."""
     took = []
     for _ in range(ROUNDS):
@@ -144,9 +124,9 @@ async def timed(name: str, work: Callable[[], Awaitable[Any]], bound: float | No
     return row(name, took, bound)
 
 
-def row(name: str, took: list[float], bound: float | None = None) -> Row:
+def row(name: str, took: list[float], bound: float | None = None) -> Timed:
     """A row of these milliseconds."""
-    return Row(name, median(took), percentile(took, 95), bound)
+    return Timed(name, median(took), percentile(took, 95), bound)
 
 
 def main() -> int:
@@ -154,12 +134,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write machine and figures to this file as well")
     asked = parser.parse_args()
-    found: dict[int, list[Row]] = {}
+    found: dict[int, list[Timed]] = {}
     with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=loop_factory()) as runner:
         for size in SIZES:
             found[size] = runner.run(measure(Path(folder) / f"{size}.db", size))
-            print(f"{2 * TURNS:,} messages of {size} characters\n\n{HEAD}")
-            print("\n".join(each.line() for each in found[size]), end="\n\n", flush=True)
+            print(f"{2 * TURNS:,} messages of {size} characters\n\n{heading(WIDTH)}")
+            print("\n".join(each.line(WIDTH) for each in found[size]), end="\n\n", flush=True)
     if asked.json:
         figures = {f"{size} characters": [asdict(each) for each in rows] for size, rows in found.items()}
         asked.json.write_text(json.dumps({"machine": machine(), **figures}, indent=2) + "\n")

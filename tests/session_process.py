@@ -9,17 +9,15 @@ import asyncio
 import os
 import random
 import signal
-import sqlite3
 import sys
 import time
 from contextlib import aclosing
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from hotloop.context.sessions.record import SessionKey, SessionState, StoredTurn
 from hotloop.context.sessions.sqlite import SQLiteSessions
+from killing import die_at
 
 SHARED = SessionKey("clerk", "shared")
 Said = dict[SessionKey, int]
@@ -143,18 +141,7 @@ async def _version(path: str) -> int:
 
 async def _die_at(store: SQLiteSessions, number: int) -> None:
     await store.load(SHARED)
-    statements = count()
-
-    def trace(_: str) -> None:
-        if next(statements) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    class Mortal(sqlite3.Connection):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.set_trace_callback(trace)
-
-    sqlite3.connect = partial(sqlite3.connect, factory=Mortal)
+    die_at(number)
     await store.aclose()
     await commit(store, SHARED, 2)
 

@@ -67,7 +67,8 @@ class Connection(asyncio.Protocol):
         self._receiver, self._fresh = receiver, fresh
         ended = self._ended = self._loop.create_future()
         self._unsent = True
-        self.transport.writelines(request)
+        for piece in request:  # `writelines` of CPython 3.12 and 3.13 does not say when the buffer is full
+            self.transport.write(piece)
         self._sent()
         try:
             await ended

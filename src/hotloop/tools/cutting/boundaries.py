@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
-_LAST = [
-    re.compile(r".*\n[ \t\r]*\n", re.S),  # paragraph
-    re.compile(r".*\n", re.S),
-    re.compile(r""".*(?:[.!?…]["'”’)\]]*\s|[。！？]["'”’」』）】]*)""", re.S),
-    re.compile(r".*(?:\s|[,;](?=\D)|[，、；：\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff])", re.S),  # word
-]
-_LAST_STOP = re.compile(r""".*[.!?…:]["'”’)\]]*(?=\D)""", re.S)  # ends a sentence, if what follows at once is no word
+_LAST = (
+    r".*\n[ \t\r]*\n",  # paragraph
+    r".*\n",
+    r""".*(?:[.!?…]["'”’)\]]*\s|[。！？]["'”’」』）】]*)""",
+    r".*(?:\s|[,;](?=\D)|[，、；：\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff])",  # word
+)
+_LAST_STOP = r""".*[.!?…:]["'”’)\]]*(?=\D)"""  # ends a sentence, if what follows at once is no word
 _JOINER = "\u200d"
 _TAILS = re.compile("[\u200d\udc00-\udfff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")  # besides combining marks
+
+
+@cache
+def _last(kind: str) -> re.Pattern[str]:
+    """Compiled when the first text is cut: that takes as long as many an import."""
+    return re.compile(kind, re.DOTALL)
 
 
 def last_boundary(text: str, start: int, stop: int) -> int:
@@ -25,9 +32,9 @@ def last_boundary(text: str, start: int, stop: int) -> int:
     if stop >= len(text):
         return len(text)
     for kind in _LAST:
-        if found := kind.match(text, (start + stop) // 2, stop):
+        if found := _last(kind).match(text, (start + stop) // 2, stop):
             return last_character(text, start, found.end())
-    ends = [found.end() for kind in (*_LAST, _LAST_STOP) if (found := kind.match(text, start, stop))]
+    ends = [found.end() for kind in (*_LAST, _LAST_STOP) if (found := _last(kind).match(text, start, stop))]
     return last_character(text, start, max(ends, default=stop))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 _TITLES = (
@@ -13,14 +14,23 @@ _TITLES = (
 _OTHER_TITLES = (
     "returns?|yields?|raises|examples?|notes?|warnings?|see also|references|返回值?|异常|抛出|示例|例子|注意?"
 )
-_GOOGLE_TITLE = re.compile(rf"({_TITLES}|{_OTHER_TITLES})\s*[:：]\s*", re.IGNORECASE)
-_PARAMETERS = re.compile(rf"({_TITLES})\s*[:：]?\s*", re.IGNORECASE)
 _UNDERLINE = re.compile(r"-{3,}|={3,}")
 _GOOGLE_ENTRY = re.compile(r"(\w+)\s*(?:[(（].*?[)）])?\s*[:：]\s*(.*)")
 _NUMPY_ENTRY = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?()")
 _SPHINX_FIELD = re.compile(r":(\w+)(?:\s+([^:]*?))?\s*:\s*(.*)")
 _SPHINX_PARAMETERS = {"param", "parameter", "arg", "argument", "key", "keyword"}
 _WIDE = re.compile(r"[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef]")
+
+
+@cache
+def _google_title() -> re.Pattern[str]:
+    """Compiled when the first tool is made: that takes as long as many an import."""
+    return re.compile(rf"({_TITLES}|{_OTHER_TITLES})\s*[:：]\s*", re.IGNORECASE)
+
+
+@cache
+def _parameters() -> re.Pattern[str]:
+    return re.compile(rf"({_TITLES})\s*[:：]?\s*", re.IGNORECASE)
 
 
 class Docs(NamedTuple):
@@ -46,7 +56,7 @@ def _first_paragraph(lines: list[str]) -> str:
 
 
 def _is_title(lines: list[str], number: int) -> bool:
-    return bool(_GOOGLE_TITLE.fullmatch(lines[number])) or _is_numpy_title(lines, number)
+    return bool(_google_title().fullmatch(lines[number])) or _is_numpy_title(lines, number)
 
 
 def _is_numpy_title(lines: list[str], number: int) -> bool:
@@ -62,15 +72,15 @@ def _sphinx(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines):
-        title = _GOOGLE_TITLE.fullmatch(line)
-        if title and _PARAMETERS.fullmatch(title[1]):
+        title = _google_title().fullmatch(line)
+        if title and _parameters().fullmatch(title[1]):
             section = inspect.cleandoc("\n" + "\n".join(_until(lines[number + 1 :], r"\S"))).splitlines()
             yield from _entries(section, _GOOGLE_ENTRY)
 
 
 def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines):
-        if _is_numpy_title(lines, number) and _PARAMETERS.fullmatch(line):
+        if _is_numpy_title(lines, number) and _parameters().fullmatch(line):
             section = lines[number + 2 :]
             end = next((at for at in range(len(section)) if _is_numpy_title(section, at)), len(section))
             yield from _entries(section[:end], _NUMPY_ENTRY)

@@ -11,7 +11,6 @@ import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.files import write_whole
-from hotloop.models.routing.features import features
 
 
 class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +53,8 @@ class RouteClassifier(msgspec.Struct, frozen=True, kw_only=True):
 
     def predict(self, prompt: str) -> tuple[str, float]:
         """The likeliest route, and how likely it is."""
+        from hotloop.models.routing.features import features  # few agents have a classifier
+
         found = features(prompt)
         known = [self.weights[bucket] for bucket in found if bucket in self.weights]
         scale = 1 / math.sqrt(len(found))

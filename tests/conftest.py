@@ -18,8 +18,12 @@ _numbers = count()
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test keeps its sessions, memories and paused runs in a folder of its own, made if it is used."""
+    """Each test keeps its sessions, memories and paused runs in a folder of its own, made if it is used.
+
+    Runs are recorded where a test asks for it.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state{next(_numbers)}"))
+    monkeypatch.setenv("HOTLOOP_TRACES", "off")
 
 
 @pytest.fixture(scope="session")

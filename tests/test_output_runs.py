@@ -24,7 +24,7 @@ from hotloop.models.reply import Reply
 from hotloop.output.output import Output
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 from hotloop.tools.running.executor import Executor, ToolPolicy
-from hotloop.trace.ledger import Usage
+from hotloop.trace.ledger import ToolFacts, Usage
 
 Script = list[Any]
 
@@ -384,7 +384,7 @@ def test_what_is_wrong_with_a_reply(text: str, calls: list[tuple[str, str]], exp
     output = Output.of(Order)
     assert output is not None
     executor = Executor([look_up], ToolPolicy(plan=True), answer=output.tool)
-    program = Program(None, executor, None, 9, ("look_up",), output)  # type: ignore[arg-type]
+    program = Program(None, executor, None, 9, {"look_up": ToolFacts()}, output)  # type: ignore[arg-type]
     fault = program.check(Reply(text, [Called(*each) for each in calls], "stop", Usage()))
     assert fault.startswith(expected) and bool(fault) is bool(expected)
     assert runs == []

@@ -35,6 +35,7 @@ from hotloop.tools.defining.source import Offer, Offered
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.caller import read_grants
 from hotloop.tools.running.executor import Executor, ToolPolicy
+from hotloop.trace.recording import Recording, Traces, read_traces
 
 if TYPE_CHECKING:
     from hotloop.answering import Answering
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from hotloop.context.sessions.record import SessionStore
     from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.audit.log import AuditLog
+    from hotloop.trace.recorder import Exporter
 
 _log = logging.getLogger("hotloop.agent")
 
@@ -73,6 +75,10 @@ class Agent:
     the SQLite file that conversations are kept in (None: the usual one in the user's state folder, ":memory:": they end
     with the process) or another store; `busy` what a run does while another one writes to its session: wait ("queue"),
     raise SessionBusy ("reject"), or wait and be answered together with others that wait ("merge").
+
+    Every run is recorded, off its own path: in the SQLite file that `traces` names (None: the usual one in the user's
+    state folder, unless the environment says HOTLOOP_TRACES=off; False: in none), and by `exporters`; `version` is then
+    the agent's own, to tell its runs from those before a change.
 
     Raises ConfigError for what cannot work.
     """
@@ -116,6 +122,9 @@ class Agent:
         memory: Memory | None = None,
         sessions: str | Path | SessionStore | None = None,
         busy: Busy = "queue",
+        version: str = "",
+        traces: Traces | str | Path | bool | None = None,
+        exporters: Sequence[Exporter] = (),
     ) -> None:
         check_options(locals())
         context = context or Context()
@@ -159,6 +168,7 @@ class Agent:
             approvals=approvals,
             sessions=sessions,
             waits=busy != "reject",
+            recording=Recording(read_traces(traces), exporters, version),
         )
 
     @classmethod

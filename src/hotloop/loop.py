@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from hotloop.tools.running.calls import ReplyCalls
 from hotloop.tools.running.executor import Executor
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import ToolResult, encodable
-from hotloop.trace.ledger import Ledger, TurnFacts, Why
+from hotloop.trace.ledger import Ledger, ToolFacts, TurnFacts, Why
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import PendingCall
@@ -53,7 +53,7 @@ class Program(msgspec.Struct, frozen=True, weakref=True):
     executor: Executor
     budget: Budget | None
     max_turns: int
-    tools: tuple[str, ...]
+    tools: Mapping[str, ToolFacts]
     output: Output | None = None
     speculator: Speculator | None = None
 
@@ -273,6 +273,8 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
         facts.calls, facts.burst = calls.facts(since), calls.burst(since)
     if calls.pending:
         raise Paused(calls.pending, _save(program, run, reply, calls, course.failures))
+    if ledger.words is not None:
+        ledger.words.calls += calls.spoken()
     done = [result for result in results if result is not None]
     _remember_calls(run.conversation, program.thinker.dialect, reply, calls.ids)
     _remember_results(run.conversation, calls.ids, done)
@@ -330,7 +332,7 @@ def _save(program: Program, run: RunContext, reply: Reply, calls: ReplyCalls, fa
         ids=calls.ids,
         results=calls.results(),
         failures=list(failures.items()),
-        tools=program.tools,
+        tools=tuple(program.tools),
         caller=run.caller,
         prompt=run.prompt,
         background=run.background,

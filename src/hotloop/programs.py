@@ -130,4 +130,5 @@ class ProgramCache:
         if self._speculate:
             speculator = Speculator(self._backends.clients(definitions, self._form), names, thinker.dialect)
             speculator = speculator if speculator.able else None
-        return Program(thinker, self.executor, self._budget, self._max_turns, names, self._output, speculator)
+        facts = {each.name: self.executor.facts(each) for each in tools}
+        return Program(thinker, self.executor, self._budget, self._max_turns, facts, self._output, speculator)

@@ -29,6 +29,7 @@ from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Usage
+from hotloop.trace.recording import Recording
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms
 
@@ -111,6 +112,7 @@ class Runs:
         approvals: str | Path | None,
         sessions: str | Path | SessionStore | None,
         waits: bool,
+        recording: Recording,
     ) -> None:
         self.name = name
         self.start = Conversation.of(instructions)
@@ -126,6 +128,7 @@ class Runs:
         self._approvals = approvals
         self._kept_in = sessions
         self._waits = waits
+        self._recording = recording
 
     @cached_property
     def sessions(self) -> OpenSessions:
@@ -221,7 +224,7 @@ class Runs:
             try:
                 program, conversation = begin()
                 answer = await self._answer(run, program, conversation, go, session)
-                await session.commit(run.ledger, run.asked.caller.user, program.tools)
+                await session.commit(run.ledger, run.asked.caller.user, tuple(program.tools))
             except BaseException:
                 session.give_up()
                 raise
@@ -232,6 +235,7 @@ class Runs:
     ) -> Answer:
         """The answer to what was asked, at the end of this conversation."""
         asked, ledger = run.asked, run.ledger
+        ledger.tools = program.tools
         deadline = Deadline(self._budget, ledger.start if session is None else ledger.at)
         aside = await self._perceiving.aside(run.recall, asked.caller, ledger) if self._perceiving.any else ""
         compactor = None
@@ -281,25 +285,34 @@ class Runs:
         """Open the ledger, have the answer, close the ledger; a run that pauses is saved before anybody is told."""
         ledger = Ledger(clock(), asked.caller.run, self.name, time.time())
         trace = Trace(ledger, self._limits)
+        self._recording.begin(ledger, asked.prompt)
+        failed: BaseException | None = None
         run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller))
         try:
             try:
                 programs = await self._programs.ready(ledger)
                 ledger.facts["max_parallel"] = programs.executor.policy.max_parallel
                 given = await answer(programs, run)
+                if ledger.words is not None:
+                    ledger.words.answer = given.text
             except loop.Paused as pause:
                 raise await self._pause(asked.caller.run, pause, first) from None
         except HotloopError as error:
+            failed = error
             error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
             error.stage = ledger.stages[-1].kind if ledger.stages else None
             if isinstance(error, ApprovalRequired):
                 ledger.mark("approval", "saved")
+            raise
+        except BaseException as error:
+            failed = error
             raise
         finally:
             if run.recall is not None:
                 await run.recall.aclose()
             ledger.close()
             trace.log()
+            self._recording.end(ledger, self._limits, asked.caller.session, failed)
         return Result(given.value, trace, given.finish_reason)
 
     async def _pause(self, run_id: str, pause: loop.Paused, first: bool) -> ApprovalRequired:

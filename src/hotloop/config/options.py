@@ -43,6 +43,7 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     plan: bool
     max_result: Count | None
     context: Context | None
+    version: str
     busy: Literal["queue", "reject", "merge"]
 
 

@@ -101,6 +101,13 @@ class Attempt:
         ledger, service = self._ask.ledger, self._service
         return len(self._body) - (ledger.sent if service.caches and ledger.sent_to is service else 0)
 
+    @property
+    def _known_bytes(self) -> int:
+        """How much of the prompt the service has seen in this run."""
+        ledger, length = self._ask.ledger, len(self._ask.messages)
+        seen = ledger.sent_to is self._service and ledger.sent <= length
+        return len(self._body) - length + ledger.sent if seen else 0
+
     async def _wait_for_place(self) -> None:
         """Raises ServiceBusy, and CircuitOpen if the service was closed off meanwhile."""
         ask, service = self._ask, self._service
@@ -203,6 +210,8 @@ class Attempt:
                 exchange.first,
                 reason,
                 usage,
+                len(self._body),
+                self._known_bytes,
             )
         )
 

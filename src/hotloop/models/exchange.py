@@ -162,6 +162,7 @@ class Exchange:
             model=reply.model,
             tools=[call.name for call in reply.calls],
             server_ms=reply.server_ms,
+            gap=self.gap,
         )
 
     def _fields(self) -> dict[str, str]:

@@ -6,7 +6,8 @@ costs a few hundred nanoseconds a stage; everything that is to be read from a le
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -60,7 +61,8 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     `head_start` is how long before the end of the reply it began, `waited` how long it waited for others (`waited_for`)
     or for a place, `saved` what it did not take because the result was there already; `missed` tells that the cache was
     asked and had nothing. `outcome` is as in `ToolFinished`, or "pending" for a call that waits for a person, and
-    "known" for one that had run before a pause.
+    "known" for one that had run before a pause. `sealed` is how long before the end of the reply the call was complete,
+    `needs` are the ids of the calls that it had to wait for.
     """
 
     call_id: str
@@ -71,6 +73,8 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     waited: int = 0
     saved: int = 0
     missed: bool = False
+    sealed: int = 0
+    needs: tuple[str, ...] = ()
 
 
 Why = Literal["first", "retry", "correction", "hedge", "fallback", "escalation", "repair", "prefill", "summary"]
@@ -84,7 +88,8 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     answer had the wrong form), "prefill" (to have a prefix cached) or "summary" (of what is too long). `outcome` is
     "ok", "failed", "rejected" (a reply that was not good enough), "lost" (the other one of a hedge was first) or
     "cancelled"; `reason` tells why in words, and of an "ok" reply what was wrong with it though it was taken. `first`
-    is when its first token came, 0 if none did, `usage` its tokens, as far as they are known.
+    is when its first token came, 0 if none did, `usage` its tokens, as far as they are known. Of the `prompt_bytes` of
+    its request the service has seen the first `known_bytes` before.
     """
 
     turn: int
@@ -97,6 +102,8 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     first: int = 0
     reason: str = ""
     usage: Usage = Usage()
+    prompt_bytes: int = 0
+    known_bytes: int = 0
 
 
 class TurnFacts(msgspec.Struct):
@@ -106,7 +113,8 @@ class TurnFacts(msgspec.Struct):
     between the first and the last token over the tokens after the first. `buffered` tells that all tokens came in
     one instant although a stream was asked for: something upstream held them back, and there is no TPOT. `burst` tells
     the same of the calls: they came together with the end of the reply, so that no tool could begin early. `discarded`
-    is how many began early for a reply that came to nothing. `attempts` is how many requests it took.
+    is how many began early for a reply that came to nothing. `attempts` is how many requests it took. `gap` is the
+    longest silence while it was written.
     """
 
     turn: int
@@ -124,12 +132,41 @@ class TurnFacts(msgspec.Struct):
     burst: bool = False
     discarded: int = 0
     server_ms: dict[str, float] = {}
+    gap: int = 0
+
+
+class ToolFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A tool that the model was offered: how it runs (`timeout` and `ttl` in seconds), and its definition's bytes."""
+
+    read_only: bool = False
+    timeout: float | None = None
+    ttl: float | None = None
+    retries: int = 0
+    after: tuple[str, ...] = ()
+    size: int = 0
+
+
+class Spoken(NamedTuple):
+    """One call as text: its arguments, canonical where they fit the tool, and what the model read of its result."""
+
+    call_id: str
+    arguments: str | dict[str, Any]
+    result: str
+
+
+class Words(msgspec.Struct):
+    """What was said in a run, for whoever records it: its prompt, its calls, its answer."""
+
+    prompt: str = ""
+    calls: list[Spoken] = []
+    answer: str = ""
 
 
 class Ledger:
     """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run.
 
-    `sent` is how many bytes of the conversation the service `sent_to` has seen.
+    `sent` is how many bytes of the conversation the service `sent_to` has seen. `tools` are those that the model is
+    offered, `words` what was said, None unless somebody records it.
     """
 
     __slots__ = (
@@ -144,9 +181,11 @@ class Ledger:
         "stages",
         "start",
         "started",
+        "tools",
         "trace_id",
         "turn",
         "turns",
+        "words",
     )
 
     def __init__(self, clock: Clock, trace_id: str, name: str = "", started: float = 0.0) -> None:
@@ -158,6 +197,8 @@ class Ledger:
         self.turns: list[TurnFacts] = []
         self.attempts: list[AttemptFacts] = []
         self.facts: dict[str, Any] = {}
+        self.tools: Mapping[str, ToolFacts] = {}
+        self.words: Words | None = None
         self.turn = self.sent = 0
         self.sent_to: object = None
         self.start = self.at = self.end = clock()

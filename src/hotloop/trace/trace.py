@@ -11,6 +11,7 @@ import msgspec
 
 from hotloop.trace.ledger import AttemptFacts, Ledger, Stage, TurnFacts, Usage
 from hotloop.trace.path import Step, steps_back
+from hotloop.trace.record import TraceRecord
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
@@ -57,11 +58,14 @@ class ToolTimes(msgspec.Struct, frozen=True):
 
 
 class Trace:
-    """What one run was. `limits` are the budget's rows in nanoseconds; printing a trace shows timeline and budget."""
+    """What one run was, from its ledger or from a record of it; printing it shows timeline and budget.
 
-    def __init__(self, ledger: Ledger, limits: Mapping[str, int] | None = None) -> None:
+    `limits` are the budget's rows in nanoseconds; a record has its own.
+    """
+
+    def __init__(self, ledger: Ledger | TraceRecord, limits: Mapping[str, int] | None = None) -> None:
         self._ledger = ledger
-        self._limits = dict(limits or {})
+        self._limits = dict(ledger.limits if isinstance(ledger, TraceRecord) else limits or {})
         self._steps: list[Step] | None = None
 
     @property

@@ -19,7 +19,7 @@ from hotloop.tools.running.callrunner import CallRunner
 from hotloop.tools.running.graph import Node, conflicts, order, resources
 from hotloop.tools.running.job import Job, RunContext
 from hotloop.tools.running.result import ToolResult, failed
-from hotloop.trace.ledger import CallFacts
+from hotloop.trace.ledger import CallFacts, Spoken
 from hotloop.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -164,8 +164,18 @@ class ReplyCalls(msgspec.Struct, eq=False):
                 job.waited,
                 job.saved,
                 job.missed,
+                max(reply_end - job.sealed, 0),
+                tuple(other.call_id for other, _ in job.edges),
             )
             for job in self.jobs
+        ]
+
+    def spoken(self) -> list[Spoken]:
+        """What was said with each call that has its result."""
+        return [
+            Spoken(job.call_id, job.text if job.arguments is None else job.arguments, job.result.content)
+            for job in self.jobs
+            if job.result is not None
         ]
 
     def burst(self, reply_end: int) -> bool:
@@ -203,7 +213,7 @@ class ReplyCalls(msgspec.Struct, eq=False):
 
     def _job(self, call_id: str, name: str, text: str) -> Job:
         self.lanes += 1
-        return Job(call_id, name, text, self.executor.prepared.get(name), self.lanes, self.since)
+        return Job(call_id, name, text, self.executor.prepared.get(name), self.lanes, self.since, self.since)
 
     def _scan(self, slot: int, fragments: Sequence[str]) -> None:
         """Begin the steps that have become complete in a plan that is being written."""

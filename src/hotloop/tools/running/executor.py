@@ -22,6 +22,7 @@ from hotloop.tools.running.graph import check_acyclic
 from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.result import words_of
 from hotloop.tools.running.shaping import Shaper, SummarizeText
+from hotloop.trace.ledger import ToolFacts
 from hotloop.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ class Executor:
         """What the model is offered: these tools, and those of the executor's own."""
         plan = [plan_definition(tools)] if self.policy.plan and tools else []
         return [*[tool.definition for tool in tools], *plan, *([reading_tool().definition] if self.reads_rest else [])]
+
+    def facts(self, tool: Tool) -> ToolFacts:
+        """How a tool runs, for the ledger."""
+        prepared = self.prepared[tool.name]
+        size = len(tool.definition)
+        return ToolFacts(tool.read_only, prepared.timeout, prepared.ttl, prepared.retries, tool.after, size)
 
     def begin(self, run: RunContext) -> ReplyCalls:
         """The calls of the reply that the model is about to write."""

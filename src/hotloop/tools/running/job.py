@@ -56,8 +56,8 @@ class Job(msgspec.Struct, eq=False):
     Before it runs, `fault` says why it never can, `needs` are the steps whose results it takes, `edges` all jobs that
     it waits for, and why, `must` those of them that have to succeed. When it is `over`, it has a `result`,
     or none because a person must decide, about it (`pending`) or about a job that it waits for. `early` jobs began
-    before the reply was complete; those that `missed` were not in the cache. Times are nanoseconds: what it does now
-    began at `since`, `saved` it did not take.
+    before the reply was complete; those that `missed` were not in the cache. Times are nanoseconds: its arguments were
+    complete at `sealed`, what it does now began at `since`, `saved` it did not take.
     """
 
     call_id: str
@@ -66,6 +66,7 @@ class Job(msgspec.Struct, eq=False):
     prepared: PreparedTool | None
     lane: int
     since: int
+    sealed: int = 0
     started: int = 0
     saved: int = 0
     waited: int = 0

@@ -1,0 +1,98 @@
+"""How the runs of an agent are recorded, as it was declared."""
+
+from __future__ import annotations
+
+import os
+from asyncio import CancelledError
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotloop.errors import ApprovalRequired
+from hotloop.fields import Count, Text, check_fields, require
+from hotloop.trace.ledger import Ledger, Words
+from hotloop.trace.record import Ended, Outcome
+
+if TYPE_CHECKING:
+    from hotloop.trace.recorder import Exporter
+
+_SWITCH = "HOTLOOP_TRACES"
+
+
+class Traces(msgspec.Struct, frozen=True, kw_only=True):
+    """Where runs are recorded: in the SQLite file at `path` (None: the usual one in the user's state folder).
+
+    With `content` what was said is kept, too, secrets masked. Runs are kept for `days`, and the last `runs` of them.
+    Raises ConfigError for values that cannot be.
+    """
+
+    path: Text | None = None
+    content: bool = False
+    days: Count = 14
+    runs: Count = 100_000
+
+    def __post_init__(self) -> None:
+        check_fields(Traces, msgspec.structs.asdict(self), "Traces")
+
+
+class Recording:
+    """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's."""
+
+    def __init__(self, traces: Traces | None, exporters: Sequence[Exporter], version: str) -> None:
+        self._traces = traces
+        self._exporters = tuple(exporters)
+        self._version = version
+        self._complete = traces is None
+        self.on = traces is not None or bool(exporters)
+
+    def begin(self, ledger: Ledger, prompt: str) -> None:
+        """A run begins."""
+        if self.on:
+            ledger.words = Words(prompt)
+
+    def end(self, ledger: Ledger, limits: Mapping[str, int], session: str, error: BaseException | None) -> None:
+        """A run has ended, with this error or well, and its ledger is closed."""
+        if ledger.words is None:
+            return
+        from hotloop.trace.recorder import recorder
+
+        content = self._traces is not None and self._traces.content
+        ended = Ended(ledger, limits, ledger.words, self._version, session, *_outcome(error), content)
+        ledger.words = None
+        recorder.submit(self._all(), ended)
+
+    def _all(self) -> tuple[Exporter, ...]:
+        if not self._complete:
+            from hotloop.trace.store import TraceStore
+
+            assert self._traces is not None
+            self._exporters = (TraceStore(self._traces.path), *self._exporters)
+            self._complete = True
+        return self._exporters
+
+
+def _outcome(error: BaseException | None) -> tuple[Outcome, str]:
+    if error is None:
+        return "ok", ""
+    if isinstance(error, ApprovalRequired):
+        return "paused", ""
+    if isinstance(error, CancelledError):
+        return "cancelled", ""
+    return "failed", type(error).__name__
+
+
+def read_traces(given: Any) -> Traces | None:
+    """What an agent was given as `traces`: None is the usual file unless HOTLOOP_TRACES=off, False is nowhere.
+
+    Raises ConfigError for what is none of these.
+    """
+    if given is None:
+        given = os.environ.get(_SWITCH, "").lower() not in ("off", "0", "false")
+    if isinstance(given, bool):
+        return Traces() if given else None
+    if isinstance(given, str | Path) and str(given):
+        return Traces(path=str(given))
+    require(isinstance(given, Traces), f"traces is {given!r}; give a file, Traces(...), True or False.")
+    return given  # type: ignore[no-any-return]

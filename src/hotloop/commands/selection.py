@@ -1,0 +1,111 @@
+"""Which recorded runs a command is about, as options."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from cyclopts import Parameter, Token
+
+from hotloop.commands.options import Count, Duration, Flag, Name
+from hotloop.database import state_path
+from hotloop.fields import require
+from hotloop.trace.store import TraceStore, Which
+from hotloop.units import parse_duration
+
+_LONG = re.compile(r"([0-9]*\.?[0-9]+)\s*(d|w)")
+_DAYS = {"d": 1, "w": 7}
+_SECONDS_PER_DAY = 86_400
+_NO_MOMENT = "{!r} is no time; write how long ago (2h, 3d) or when (2026-11-30, '2026-11-30 14:05')"
+
+
+def moment_of(text: str, now: float) -> float:
+    """Unix seconds of "2h" (that long before `now`; days and weeks too), or of a date, with a time of day or without.
+
+    A date without a time zone is meant as it is here. Raises ValueError for anything else.
+    """
+    text = text.strip()
+    if found := _LONG.fullmatch(text):
+        return now - float(found[1]) * _DAYS[found[2]] * _SECONDS_PER_DAY
+    try:
+        return now - parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError(_NO_MOMENT.format(text)) from None
+
+
+def _moment(_: Any, tokens: Sequence[Token]) -> float:
+    return moment_of(tokens[0].value, time.time())
+
+
+Moment: TypeAlias = Annotated[float, Parameter(converter=_moment, metavar="TIME")]
+"""Unix seconds, written as how long ago it was (2h), or as a date."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Options that say which recorded runs are meant.
+
+    Parameters
+    ----------
+    path
+        The file to look into. [default: the one in your state folder]
+    agent
+        Only runs of the agent with this name.
+    version
+        Only runs of this version of it.
+    session
+        Only runs of this conversation.
+    source
+        Only runs of this framework: hotloop, or the one that an imported trace is of.
+    since
+        Only runs that began then or later: 2h ago, or a date.
+    until
+        Only runs that began before then.
+    slow
+        Only runs that took so long or longer.
+    failed
+        Only runs that failed.
+    last
+        Only the last so many of them.
+    """
+
+    path: Annotated[Path | None, Parameter(name="--store", metavar="FILE")] = None
+    agent: Name | None = None
+    version: Name | None = None
+    session: Name | None = None
+    source: Name | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    slow: Annotated[Duration | None, Parameter(show_default=False)] = None
+    failed: Flag = False
+    last: Count | None = None
+
+    def which(self) -> Which:
+        """The runs that are meant."""
+        return Which(
+            agent=self.agent,
+            version=self.version,
+            session=self.session,
+            source=self.source,
+            since=self.since,
+            until=self.until,
+            slow=self.slow,
+            failed=self.failed,
+            limit=self.last,
+        )
+
+    def store(self) -> TraceStore:
+        """Where they are kept. Raises ConfigError for a file that is not there."""
+        path = self.path or state_path("traces.db")
+        require(path.exists(), f"There is no file {path}: no run has been recorded there.")
+        return TraceStore(path)

@@ -46,7 +46,7 @@ _OTHER_MODEL = ("fallback", "escalation")  # which counts tokens otherwise
 _Failures = dict[tuple[str, str, str], int]
 
 
-class Program(msgspec.Struct, frozen=True, weakref=True):
+class Program(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """What an agent was compiled to: nothing in it is looked up by name or validated again while it runs."""
 
     thinker: Thinker

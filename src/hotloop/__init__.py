@@ -51,6 +51,8 @@ from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.progress import caller, report
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
+from hotloop.trace.record import TraceRecord
+from hotloop.trace.recording import Traces
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 if typing.TYPE_CHECKING:
@@ -62,6 +64,7 @@ if typing.TYPE_CHECKING:
     from hotloop.tools.openapi import tools_from_openapi
     from hotloop.tools.remembering import memory_tools
     from hotloop.tools.sandbox import SandboxLimits
+    from hotloop.trace.store import TraceStore
 
 _LATE = {  # imported when they are asked for, since few programs do
     "AnswerCache": "hotloop.answers.cache",
@@ -70,6 +73,7 @@ _LATE = {  # imported when they are asked for, since few programs do
     "MCPServer": "hotloop.tools.mcp",
     "Memory": "hotloop.context.memory.memory",
     "SandboxLimits": "hotloop.tools.sandbox",
+    "TraceStore": "hotloop.trace.store",
     "memory_tools": "hotloop.tools.remembering",
     "tools_from_openapi": "hotloop.tools.openapi",
 }
@@ -128,6 +132,9 @@ __all__ = [
     "ToolStatus",
     "ToolTimes",
     "Trace",
+    "TraceRecord",
+    "TraceStore",
+    "Traces",
     "Transport",
     "TurnFacts",
     "Usage",

@@ -20,6 +20,7 @@ from hotloop.models.routing.rules import Rule
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.source import ToolSource
 from hotloop.tools.defining.tool import Tool
+from hotloop.trace.recording import Traces
 
 if TYPE_CHECKING:
     from hotloop.answers.cache import AnswerCache
@@ -40,6 +41,8 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "tools": [*load_tools(tools.use, spec.folder), *_from_servers(tools, spec.folder)],
         "budget": spec.budget,
         "name": spec.name,
+        "version": spec.version,
+        "traces": _traces(spec),
         "max_turns": spec.max_turns,
         "max_parallel": tools.max_parallel if tools.parallel else 1,
         "tool_timeout": tools.timeout,
@@ -74,6 +77,12 @@ def _memory(spec: AgentSpec, declared: MemorySpec) -> Memory:
 
     path = _kept(spec, declared.path)
     return Memory(path, limit=declared.limit, timeout=declared.timeout, embed=declared.embed)
+
+
+def _traces(spec: AgentSpec) -> Traces | bool | None:
+    if not isinstance(spec.traces, Traces) or spec.traces.path is None:
+        return spec.traces
+    return msgspec.structs.replace(spec.traces, path=str(spec.beside(spec.traces.path)))
 
 
 def _kept(spec: AgentSpec, name: str | None) -> str | Path | None:

@@ -86,7 +86,7 @@ class _Reader:
         shape = shape_of(kind)
         if shape.optional and is_null(entry.node):
             return None
-        if shape.section is not None and not (shape.text and isinstance(entry.node, yaml.ScalarNode)):
+        if shape.section is not None and not (shape.scalar and isinstance(entry.node, yaml.ScalarNode)):
             return self.section(entry, shape.section, where)
         if shape.items is not None:
             found = items(entry, where, self._faults)

@@ -17,14 +17,14 @@ UNITS = {"": 1.0, "_ms": 1e-3, "_seconds": 1.0}  # that a key of a duration may 
 class Shape(NamedTuple):
     """Of a type: its section, the type of its items, or that of its values; all None for a value of one piece.
 
-    `text` tells that some text may stand in the place of the section, `optional` that there may be nothing; `words` are
-    texts that a duration may be instead.
+    `scalar` tells that some text, or yes or no, may stand in the place of the section, `optional` that there may be
+    nothing; `words` are texts that a duration may be instead.
     """
 
     section: Section | None
     items: Any
     values: Any
-    text: bool
+    scalar: bool
     optional: bool
     words: tuple[str, ...]
 
@@ -34,7 +34,7 @@ def shape_of(kind: Any) -> Shape:
     """The shape of a type."""
     section = items = values = None
     words: tuple[str, ...] = ()
-    text = False
+    scalar = False
     for part in options(kind):
         bare = getattr(part, "__origin__", part) if hasattr(part, "__metadata__") else part
         if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
@@ -45,8 +45,8 @@ def shape_of(kind: Any) -> Shape:
             values = get_args(bare)[1]
         elif get_origin(bare) is Literal:
             words += get_args(bare)
-        text = text or bare is str
-    return Shape(section, items, values, text, NoneType in options(kind), words)
+        scalar = scalar or bare in (str, bool)
+    return Shape(section, items, values, scalar, NoneType in options(kind), words)
 
 
 @cache

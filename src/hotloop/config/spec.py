@@ -13,6 +13,7 @@ from hotloop.config.modelspec import InferenceSpec, ModelSpec, RouterSpec
 from hotloop.config.toolspec import ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.fields import Count, Seconds, SecondsOrZero, SomeShare, Text
+from hotloop.trace.recording import Traces
 
 
 class AnswersSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,18 +42,20 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An agent as a file declares it; `folder` is where its own relative paths and modules start from.
 
     Either `inference` or `router` says who thinks; `output` is the "module:Type" of its answers. Without `memory` there
-    is none.
+    is none. `traces` says how runs are recorded, None as everywhere.
     """
 
     inference: InferenceSpec | None = None
     router: RouterSpec | None = None
     name: str = ""
+    version: str = ""
     instructions: TextOrFile = ""
     tools: ToolsSpec = ToolsSpec()
     cache: CacheSpec = CacheSpec()
     context: ContextSpec = ContextSpec()
     memory: MemorySpec | None = None
     sessions: SessionsSpec = SessionsSpec()
+    traces: Traces | bool | None = None
     budget: Budget | None = None
     max_turns: Count = 10
     output: Text | None = None

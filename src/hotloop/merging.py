@@ -18,8 +18,8 @@ Answer = Callable[[str, RunOptions, Emit], Awaitable[Any]]
 class Merged:
     """Answers prompts by `answer`, one turn after the other; those that wait together are one prompt, in their order.
 
-    Only prompts with the same options are merged, but for `trace_id`: that of the first is the turn's. Whoever gave one
-    of them gets the result and hears all events.
+    Only prompts with the same options are merged, but for their ids: those of the first are the turn's. Whoever gave
+    one of them gets the result and hears all events.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -57,9 +57,12 @@ class Merged:
             self._waiting = None
 
 
+_IDS = ("trace_id", "traceparent", "tracestate")
+
+
 def _shared(options: RunOptions) -> dict[str, Any]:
-    """The options that have to be the same: the id of a run is that of the first."""
-    return {name: value for name, value in options.items() if name != "trace_id"}
+    """The options that have to be the same: the ids of a run are those of the first."""
+    return {name: value for name, value in options.items() if name not in _IDS}
 
 
 class _Group:

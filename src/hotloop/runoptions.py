@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Collection
 from typing import TypedDict
@@ -9,7 +10,10 @@ from typing import TypedDict
 from hotloop.errors import ConfigError
 from hotloop.tools.running.caller import read_grants
 from hotloop.tools.running.result import encodable
+from hotloop.trace.w3c import Position, current_position, read_position
 from hotloop.words import did_you_mean
+
+_log = logging.getLogger("hotloop.trace")
 
 
 class RunOptions(TypedDict, total=False):
@@ -23,12 +27,17 @@ class RunOptions(TypedDict, total=False):
         What it may do that tools require, instead of the agent's.
     background
         Nobody waits for it: where requests have to wait for the service, others go first.
+    traceparent, tracestate
+        The W3C trace context of whoever asks, as the headers of their request say it: the run is part of that trace.
+        What is no trace context is left out, with a warning in the log. [default: OpenTelemetry's current span]
     """
 
     trace_id: str | None
     user: str
     grants: Collection[str] | None
     background: bool
+    traceparent: str | None
+    tracestate: str | None
 
 
 _NAMES = frozenset(RunOptions.__annotations__)
@@ -45,3 +54,21 @@ def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:
         if not isinstance(text, str) or encodable(text) != text:
             raise ConfigError(f"{name} is {text!r}; give text.")
     return run_id, user, None if grants is None else read_grants(grants)
+
+
+def read_parent(options: RunOptions) -> Position | None:
+    """Where in a trace whoever asks stands, by these options or by OpenTelemetry; None if nowhere.
+
+    Raises ConfigError for what is no text.
+    """
+    traceparent = options.get("traceparent")
+    if traceparent is None:
+        return current_position()
+    tracestate = options.get("tracestate") or ""
+    for name, text in (("traceparent", traceparent), ("tracestate", tracestate)):
+        if not isinstance(text, str):
+            raise ConfigError(f"{name} is {text!r}; give the header of that name, which is text.")
+    found = read_position(traceparent, tracestate)
+    if found is None:
+        _log.warning("The traceparent %.100r is no W3C trace context; the run begins a trace of its own.", traceparent)
+    return found

@@ -23,7 +23,7 @@ from hotloop.models.transport import Emit, nobody
 from hotloop.output.reading import Answer
 from hotloop.perceiving import Perceiving, Recall
 from hotloop.programs import ProgramCache, Programs
-from hotloop.runoptions import RunOptions, read_options
+from hotloop.runoptions import RunOptions, read_options, read_parent
 from hotloop.tools.approvals.journal import RunJournal, held
 from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.job import RunContext
@@ -158,7 +158,8 @@ class Runs:
         """See `Agent.run` and `Session.run`."""
         run_id, user, given = read_options(options)
         of, owner = ("", "") if session is None else (session.live.key.id, session.user or session.live.state.user)
-        caller = Caller(run_id, self.name, of, user or owner, self._grants if given is None else given)
+        position = self._recording.position(run_id, read_parent(options))
+        caller = Caller(run_id, self.name, of, user or owner, self._grants if given is None else given, position)
         asked = Asked(prompt, caller, emit, bool(options.get("background")))
 
         async def answer(programs: ProgramCache, run: Running) -> Answer:
@@ -285,6 +286,8 @@ class Runs:
         """Open the ledger, have the answer, close the ledger; a run that pauses is saved before anybody is told."""
         ledger = Ledger(clock(), asked.caller.run, self.name, time.time())
         trace = Trace(ledger, self._limits)
+        if asked.caller.position is not None:
+            ledger.facts |= asked.caller.position.facts()
         self._recording.begin(ledger, asked.prompt)
         failed: BaseException | None = None
         run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller))

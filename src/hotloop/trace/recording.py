@@ -14,6 +14,7 @@ from hotloop.errors import ApprovalRequired
 from hotloop.fields import Count, Text, check_fields, require
 from hotloop.trace.ledger import Ledger, Words
 from hotloop.trace.record import Ended, Outcome
+from hotloop.trace.w3c import Position, Positions
 
 if TYPE_CHECKING:
     from hotloop.trace.recorder import Exporter
@@ -46,6 +47,11 @@ class Recording:
         self._version = version
         self._complete = traces is None
         self.on = traces is not None or bool(exporters)
+        self._positions = next((each for each in exporters if isinstance(each, Positions)), None)
+
+    def position(self, run_id: str, parent: Position | None) -> Position | None:
+        """Where this run of somebody at `parent` stands in a trace; None if nobody wants to know."""
+        return parent if self._positions is None else self._positions.position(run_id, parent)
 
     def begin(self, ledger: Ledger, prompt: str) -> None:
         """A run begins."""

@@ -25,7 +25,7 @@ from hotloop.tools.mcp.listing import Listing, list_tools
 from hotloop.tools.mcp.results import read_result
 from hotloop.tools.mcp.transport import Answer, Tail, answer, http, stdio
 from hotloop.tools.running.progress import report, reporter
-from hotloop.tools.running.tracecontext import current_traceparent
+from hotloop.tools.running.tracecontext import trace_headers
 
 _log = logging.getLogger("hotloop.tools.mcp")
 _CLOSING = 5.0  # seconds for a polite end
@@ -235,8 +235,7 @@ def _seen(task: asyncio.Task[Any]) -> None:
 
 
 def _meta() -> Any:
-    parent = current_traceparent()
-    return {"traceparent": parent} if parent else None
+    return trace_headers() or None
 
 
 def _teller() -> ProgressFnT | None:

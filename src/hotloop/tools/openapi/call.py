@@ -13,7 +13,7 @@ from hotloop.tools.openapi.clients import Clients
 from hotloop.tools.openapi.operations import READING
 from hotloop.tools.openapi.reply import read_reply
 from hotloop.tools.openapi.request import Request, RequestPlan, build
-from hotloop.tools.running.tracecontext import current_traceparent
+from hotloop.tools.running.tracecontext import trace_headers
 
 if TYPE_CHECKING:
     import httpx2
@@ -58,8 +58,7 @@ def _outgoing(client: httpx2.AsyncClient, request: Request, allowed: Credentials
     headers = [*request.headers, *allowed.headers]
     if allowed.cookies:
         headers.append(("cookie", "; ".join(allowed.cookies)))
-    if trace := current_traceparent():
-        headers.append(("traceparent", trace))
+    headers += trace_headers().items()
     outgoing = client.build_request(request.method, request.url, headers=headers, content=request.content)
     if allowed.query:  # not in the URL, which is logged and shown
         mark = b"&" if outgoing.url.query else b"?"

@@ -20,7 +20,7 @@ TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # what the name of a header 
 _STYLES = {"path": ("simple",), "query": ("form", "deepObject"), "header": ("simple",)}
 _OURS = {
     *("accept", "authorization", "connection", "content-length", "content-type"),
-    *("cookie", "host", "traceparent", "transfer-encoding"),
+    *("cookie", "host", "traceparent", "tracestate", "transfer-encoding"),
 }
 
 

@@ -7,16 +7,21 @@ from collections.abc import Collection
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.trace.w3c import Position
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The run, its agent, session and user ("" for none), and what it was granted."""
+    """The run, its agent, session and user ("" for none), what it was granted, and its `position` in a W3C trace.
+
+    The position is None where nobody who is part of one asked for the run and it records no spans.
+    """
 
     run: str
     agent: str = ""
     session: str = ""
     user: str = ""
     grants: frozenset[str] = frozenset()
+    position: Position | None = None
 
 
 def read_grants(grants: object) -> frozenset[str]:

@@ -18,6 +18,7 @@ from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import Reporter, reporter
 from hotloop.tools.running.result import ToolResult, failure
 from hotloop.tools.running.threads import pool
+from hotloop.tools.running.tracecontext import enter_span, leave_span
 from hotloop.units import NS_PER_S, Clock
 
 _RETRY_DELAY = 0.1  # seconds before the first retry of a tool, doubling
@@ -80,6 +81,7 @@ class Execution(msgspec.Struct, eq=False, gc=False):
         loop = asyncio.get_running_loop()
         limit = Limit(self._time(), loop)
         token = reporter.set(Reporter(self.emit, loop, limit, self.caller, self.call_id, tool.name))
+        span = None if self.caller.position is None else enter_span(self.caller, self.call_id)
         try:
             with limit:
                 if tool.sandbox:
@@ -99,6 +101,8 @@ class Execution(msgspec.Struct, eq=False, gc=False):
                 error = ToolTimeout(f"{tool.name} did not finish within {limit.seconds:g} s.")
             return failure(tool, error)
         finally:
+            if span is not None:
+                leave_span(span)
             reporter.reset(token)
 
     async def _stand_in(self, late: ToolResult) -> ToolResult:

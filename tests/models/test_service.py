@@ -297,8 +297,9 @@ def test_what_one_agent_was_told_of_limits_makes_the_other_wait() -> None:
     assert (first.attempts, first.stages) == (["first m 0-110 ok"], ["prefill 100", "decode 10"])
     # learned when the first token came: one of ten comes back every 200 ms
     assert second.attempts == ["first m 190-300 ok"]
-    assert second.stages == ["queue 190 a place at the service", "prefill 100", "decode 10"]
-    assert third.stages[0] == "queue 90 a place at the service"
+    queued = "a place at the service: its rate limit (requests) is used up"
+    assert second.stages == [f"queue 190 {queued}", "prefill 100", "decode 10"]
+    assert third.stages[0] == f"queue 90 {queued}"
 
 
 def test_a_run_whose_time_is_too_short_for_the_wait_ends_at_once() -> None:
@@ -383,7 +384,7 @@ def test_how_long_one_is_asked_to_stay_away_holds_for_all() -> None:
         "retry m 1000-1110 ok",
     ]
     assert second.attempts == ["first m 600-710 ok"]
-    assert second.stages[0] == "queue 600 a place at the service"
+    assert second.stages[0] == "queue 600 a place at the service: the service asked to be left alone"
 
 
 # What an attempt is noted as

@@ -114,13 +114,14 @@ class Attempt:
         service.give_up()  # for as long as it waits: others may try whether a service is back
         left = ask.deadline.remaining_ns(self.exchange.begun)
         seconds = self._policy.total if left is None else min(left / NS_PER_S, self._policy.total)
+        clock, limited = ask.ledger.clock, ""
         try:
-            await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=ask.ledger.clock)
+            limited = await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=clock)
         except BaseException as error:
             self._note(self.exchange, self._why, *_outcome(error))
             raise
         finally:
-            self.exchange.begun = ask.ledger.mark("queue", "a place at the service")
+            self.exchange.begun = ask.ledger.mark("queue", f"a place at the service{limited and f': {limited}'}")
         try:
             self._require_closed()
         except ModelError:
@@ -196,7 +197,9 @@ class Attempt:
             self._service.lost(exchange, self._new_bytes, self._ask.ledger.clock())
         self._note(exchange, why, "lost", "the other one was first")
 
-    def _note(self, exchange: Exchange, why: Why, outcome: str, reason: str = "", usage: Usage = _UNKNOWN) -> None:
+    def _note(
+        self, exchange: Exchange, why: Why, outcome: str, reason: str = "", error: str = "", usage: Usage = _UNKNOWN
+    ) -> None:
         ledger, service = self._ask.ledger, self._service
         ledger.attempts.append(
             AttemptFacts(
@@ -212,12 +215,13 @@ class Attempt:
                 usage,
                 len(self._body),
                 self._known_bytes,
+                error,
             )
         )
 
 
-def _outcome(error: BaseException) -> tuple[str, str]:
-    """What an attempt has come to, and the reason."""
+def _outcome(error: BaseException) -> tuple[str, str, str]:
+    """What an attempt has come to, the reason, and the class of the error."""
     if isinstance(error, asyncio.CancelledError):
-        return "cancelled", ""
-    return "failed", str(error) if isinstance(error, ModelError) else repr(error)
+        return "cancelled", "", ""
+    return "failed", str(error) if isinstance(error, ModelError) else repr(error), type(error).__name__

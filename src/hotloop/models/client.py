@@ -200,8 +200,10 @@ class _Thought:
 
 
 def _warn(ask: Ask, told: str) -> None:
+    """Say what is wrong with the prefix, if something is."""
     if told:
         ask.ledger.facts.setdefault("warnings", []).append(told)
+        ask.ledger.facts["prefix"] = told
 
 
 def _reset(failed: ModelError, attempt: Attempt) -> list[Event]:

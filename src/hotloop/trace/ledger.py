@@ -89,7 +89,7 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     "ok", "failed", "rejected" (a reply that was not good enough), "lost" (the other one of a hedge was first) or
     "cancelled"; `reason` tells why in words, and of an "ok" reply what was wrong with it though it was taken. `first`
     is when its first token came, 0 if none did, `usage` its tokens, as far as they are known. Of the `prompt_bytes` of
-    its request the service has seen the first `known_bytes` before.
+    its request the service has seen the first `known_bytes` before. `error` is the class of what it failed with.
     """
 
     turn: int
@@ -104,6 +104,7 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     usage: Usage = Usage()
     prompt_bytes: int = 0
     known_bytes: int = 0
+    error: str = ""
 
 
 class TurnFacts(msgspec.Struct):

@@ -51,15 +51,16 @@ class Admission:
             self._take(tokens, now)
             return True
 
-    async def enter(self, tokens: int, *, clock: Clock, background: bool = False, left: float | None = None) -> None:
+    async def enter(self, tokens: int, *, clock: Clock, background: bool = False, left: float | None = None) -> str:
         """Take a place for a request of so many tokens, after those who came before.
 
-        Raises ServiceBusy if the queue is full, and as soon as it is known that no place comes free within `left`
-        seconds. When cancelled, no place is taken.
+        Returns which limit of the service held it up, in words; "" if there was only no place. Raises ServiceBusy if
+        the queue is full, and as soon as it is known that no place comes free within `left` seconds. When cancelled, no
+        place is taken.
         """
         now = clock()
         if self.try_enter(tokens, now, background=background):
-            return
+            return ""
         waiter = _Waiter(tokens, None if left is None else now + ns(left))
         line = self._background if background else self._foreground
         self._line_up(waiter, line, now)
@@ -71,6 +72,7 @@ class Admission:
                 if waiter in line:
                     line.remove(waiter)
             self._wake_next()
+        return waiter.limited
 
     def leave(self) -> None:
         """Give the place back."""
@@ -110,6 +112,7 @@ class Admission:
                 ahead = [each.tokens for each in chain(self._foreground, line if line is self._background else ())]
                 wait = self._limits.wait(waiter.tokens, now, requests_ahead=len(ahead), tokens_ahead=sum(ahead))
                 self._require_time(waiter, wait, now)
+            waiter.limited = self._limited(waiter, now)
             line.append(waiter)
 
     def _step(self, waiter: _Waiter, line: deque[_Waiter], now: int) -> int | None:
@@ -122,6 +125,7 @@ class Admission:
                     line.popleft()
                     self._take(waiter.tokens, now)
                     return 0
+                waiter.limited = waiter.limited or self._limited(waiter, now)
             if waiter.until is None:
                 return wait
             self._require_time(waiter, wait or 1, now)
@@ -136,11 +140,14 @@ class Admission:
                 f"The service cannot be asked in time: {self._limits.reason(waiter.tokens, now)} for another "
                 f"{show_span(wait)}, and only {show_span(left)} are left."
             )
-        limited = self._limits.wait(waiter.tokens, now) > 0
-        why = self._limits.reason(waiter.tokens, now) if limited else "all its places are taken"
+        why = self._limited(waiter, now) or "all its places are taken"
         raise ServiceBusy(
             f"The service could not be asked in the time that was left: {why} (waiting: {self.queued:,})."
         )
+
+    def _limited(self, waiter: _Waiter, now: int) -> str:
+        """Which limit holds it up, if one does."""
+        return self._limits.reason(waiter.tokens, now) if self._limits.wait(waiter.tokens, now) else ""
 
     def _next(self) -> _Waiter | None:
         return next(chain(self._foreground, self._background), None)
@@ -155,11 +162,12 @@ class Admission:
 
 
 class _Waiter:
-    """One request in the line, until a moment or for as long as it takes."""
+    """One request in the line, until a moment or for as long as it takes; `limited` is which limit held it up."""
 
     def __init__(self, tokens: int, until: int | None) -> None:
         self.tokens = tokens
         self.until = until
+        self.limited = ""
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Event()
 

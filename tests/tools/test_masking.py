@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from hotloop.tools.audit.masking import masked, masked_text
+from hotloop.hiding import masked_text
+from hotloop.tools.audit.masking import masked
 
 LONG = "a" * 3_000
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotloop.errors import AuditError
-from hotloop.tools.audit.masking import masked, masked_text
+from hotloop.hiding import masked_text
+from hotloop.tools.audit.masking import masked
 from hotloop.tools.audit.records import (
     GENESIS,
     LONGEST,

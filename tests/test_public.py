@@ -34,6 +34,7 @@ def test_nothing_else_is_public():
         "MCPServer",
         "Memory",
         "SandboxLimits",
+        "TraceStore",
         "memory_tools",
         "tools_from_openapi",
     }  # imported when they are asked for

@@ -30,6 +30,7 @@ HotloopError
     ├── TurnLimit               the turns are used up and the model still wants tools
     ├── RepeatedFailure         the same call failed three times in the same way
     ├── OutputInvalid           the answer does not have the form that was asked for
+    ├── BudgetExceeded          a limit of its budget was reached, and the budget says to stop then
     ├── SessionBusy             another run writes to the session, and this one does not wait
     ├── SessionConflict         somebody else has written to the session meanwhile: nothing of this turn was kept
     └── ApprovalRequired        the run is paused until a person has decided about `calls`
@@ -223,6 +224,22 @@ class OutputInvalid(RunError):
     def __init__(self, message: str, *, text: str) -> None:
         super().__init__(message)
         self.text = text
+
+
+class BudgetExceeded(RunError):
+    """The run was stopped because a limit of its budget was reached, or whoever asked for it had no more time.
+
+    `row` is the limit: "total", a part such as "tools", one of each turn as "turn.tools", or "caller" for the time that
+    whoever asked had left; `limit` and `actual` are seconds.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, *, row: str, limit: float, actual: float) -> None:
+        super().__init__(message)
+        self.row = row
+        self.limit = limit
+        self.actual = actual
 
 
 class SessionBusy(RunError):

@@ -41,6 +41,12 @@ class Limit:
         self.expired = True
         self._task.cancel()
 
+    def again(self, seconds: float) -> None:
+        """Have the time be over, or `more` be asked, in so many seconds from now instead, unless it is over."""
+        if self._handle is not None and not self.expired:
+            self._handle.cancel()
+            self._handle = self._loop.call_later(seconds, self._expire)
+
     def __enter__(self) -> None:
         pass
 

@@ -151,6 +151,8 @@ class Attempt:
         """The reply to the first request or to its hedge, by their `number`."""
         service, clock = self._service, self._ask.ledger.clock
         why: Why = "hedge" if number else self._why
+        if not number:
+            self._ask.ledger.asked = exchange
         left = self._ask.deadline.remaining_ns(exchange.begun)
         patience = Patience(
             exchange,

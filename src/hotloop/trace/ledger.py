@@ -167,10 +167,12 @@ class Ledger:
     """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run.
 
     `sent` is how many bytes of the conversation the service `sent_to` has seen. `tools` are those that the model is
-    offered, `words` what was said, None unless somebody records it.
+    offered, `words` what was said, None unless somebody records it. `asked` is the newest request, with when it was
+    `begun` and `sent_at`.
     """
 
     __slots__ = (
+        "asked",
         "at",
         "attempts",
         "clock",
@@ -202,6 +204,7 @@ class Ledger:
         self.words: Words | None = None
         self.turn = self.sent = 0
         self.sent_to: object = None
+        self.asked: Any = None
         self.start = self.at = self.end = clock()
 
     def mark(self, kind: Kind, note: str = "") -> int:
@@ -223,4 +226,5 @@ class Ledger:
 
     def close(self) -> None:
         """The run has ended."""
+        self.asked = None
         self.end = self.mark("overhead", "end of run")

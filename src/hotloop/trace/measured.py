@@ -1,0 +1,99 @@
+"""What is measured of a run: its stages on the critical path, its requests to models, its calls of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from hotloop.trace.ledger import AttemptFacts, Usage
+from hotloop.trace.path import Step, steps_back
+from hotloop.trace.record import TraceRecord
+from hotloop.trace.trace import ROWS
+from hotloop.units import NS_PER_S
+
+_OF_A_MODEL = frozenset((*ROWS["model"], *ROWS["network"]))
+_ANSWERED = frozenset(("ok", "rejected"))
+_UNKNOWN = Usage()
+
+
+class Measured:
+    """One recorded run, measured; times are nanoseconds."""
+
+    def __init__(self, record: TraceRecord) -> None:
+        self.record = record
+
+    @property
+    def took(self) -> int:
+        """The run, end to end."""
+        return self.record.end - self.record.start
+
+    @property
+    def ended(self) -> float:
+        """When it ended, in Unix seconds."""
+        return self.record.started + self.took / NS_PER_S
+
+    @cached_property
+    def stages(self) -> dict[str, int]:
+        """What each kind of stage took on the critical path."""
+        return _sums((step.stage.kind, step) for step in self._steps)
+
+    @cached_property
+    def tools(self) -> dict[str, int]:
+        """What each tool took on the critical path."""
+        return _sums((step.stage.name, step) for step in self._steps if step.stage.kind == "tool")
+
+    @cached_property
+    def models(self) -> dict[str, int]:
+        """What each model took on the critical path, with the way to it."""
+        of_turn = self._model_of_turn
+        asked = [step for step in self._steps if step.stage.kind in _OF_A_MODEL and step.stage.turn in of_turn]
+        return _sums((of_turn[step.stage.turn], step) for step in asked)
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """What each row of the budget took on the critical path, and "total"."""
+        rows = {row: sum(self.stages.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
+        return rows | {"total": self.took}
+
+    @cached_property
+    def calls(self) -> list[tuple[str, int]]:
+        """The calls that a tool worked for, each with the time of all its tries."""
+        took: dict[tuple[str, int, int], int] = {}
+        for stage in self.record.stages:
+            if stage.kind == "tool":
+                call = (stage.name, stage.turn, stage.lane)
+                took[call] = took.get(call, 0) + stage.end - stage.start
+        return [(name, spent) for (name, _, _), spent in took.items()]
+
+    @property
+    def replies(self) -> list[AttemptFacts]:
+        """The requests to models that were answered."""
+        return [each for each in self.record.attempts if each.outcome in _ANSWERED]
+
+    @property
+    def counted(self) -> list[AttemptFacts]:
+        """The requests whose tokens count: those that were answered, and others of which the service told any."""
+        return [each for each in self.record.attempts if each.outcome in _ANSWERED or each.usage != _UNKNOWN]
+
+    @property
+    def tpots(self) -> list[tuple[str, int]]:
+        """The time per output token of each reply that has one, after its model."""
+        of_turn = self._model_of_turn
+        return [(of_turn.get(turn.turn, ""), turn.tpot) for turn in self.record.turns if turn.tpot is not None]
+
+    @cached_property
+    def _steps(self) -> list[Step]:
+        return steps_back(self.record.stages, self.record.end)
+
+    @cached_property
+    def _model_of_turn(self) -> dict[int, str]:
+        """The model that gave the reply of each turn."""
+        told = {turn.turn: turn.model for turn in self.record.turns if turn.model}
+        return told | {each.turn: each.model for each in self.replies}
+
+
+def _sums(named: Iterable[tuple[str, Step]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for name, step in named:
+        sums[name] = sums.get(name, 0) + step.end - step.start
+    return sums

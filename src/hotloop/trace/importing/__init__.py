@@ -1,0 +1,1 @@
+"""What happened elsewhere: OpenTelemetry traces of agents that other frameworks ran, as records of ours."""

@@ -1,0 +1,187 @@
+"""A request to a model, read from its span and those below: when it was sent, what came of it, what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from hotloop.trace.importing import names
+from hotloop.trace.importing.messages import Message, reply_messages, request_text
+from hotloop.trace.importing.names import told, told_count, told_text
+from hotloop.trace.importing.span import Span
+from hotloop.trace.importing.tree import Node, below
+from hotloop.trace.ledger import Usage
+from hotloop.units import NS_PER_MS, ns
+
+_FINISH = {
+    "tool_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+}
+_LONGEST = 3600.0  # seconds: what is said to have taken longer was meant in another unit
+_CANCELLED = "CancelledError"
+_UNNAMED = "Error"
+
+
+class Try(msgspec.Struct, frozen=True, gc=False):
+    """One HTTP request; of a failed one `error` is the class, and `reason` tells why. Times are Unix nanoseconds."""
+
+    start: int
+    end: int
+    error: str = ""
+    reason: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """One request to a model, with the HTTP requests that it took, if they were recorded. Times are Unix nanoseconds.
+
+    `sent` is when the last of them began, `first` when the first token came, None if nobody noted it. `text` is what
+    there is of its messages.
+    """
+
+    node: Node
+    model: str
+    answered_by: str | None
+    service: str
+    usage: Usage
+    finish: str
+    error: str
+    tries: tuple[Try, ...]
+    sent: int
+    first: int | None
+    text: str
+    reply: list[Message]
+    server_ms: dict[str, float]
+
+    @property
+    def start(self) -> int:
+        """When it began."""
+        return self.node.start
+
+    @property
+    def end(self) -> int:
+        """When its reply was complete, or it had failed."""
+        return self.node.end
+
+
+def read_asked(node: Node) -> Asked:
+    """The request of a model's node."""
+    inside = list(below(node))
+    attributes = _together(inside)
+    tries = _tries(inside[1:])
+    sent = tries[-1].start if tries else node.start
+    error = error_of(node.span)
+    return Asked(
+        node,
+        told_text(attributes, names.REQUEST_MODEL),
+        told_text(attributes, names.RESPONSE_MODEL) or None,
+        _service(attributes),
+        usage_of(attributes),
+        _finish(told(attributes, names.FINISH)),
+        error,
+        tries,
+        sent,
+        _first(node, inside, attributes, sent),
+        request_text(node.span),
+        [] if error else reply_messages(node.span),
+        _server_ms(attributes),
+    )
+
+
+def usage_of(attributes: Mapping[str, Any]) -> Usage:
+    """The tokens that a span tells."""
+    return Usage(
+        told_count(attributes, names.INPUT_TOKENS),
+        told_count(attributes, names.OUTPUT_TOKENS),
+        told_count(attributes, names.CACHED_TOKENS),
+        told_count(attributes, names.REASONING_TOKENS),
+    )
+
+
+def error_of(span: Span) -> str:
+    """The class of what a span failed with, without the modules that it is in; "" if it did not fail."""
+    if not span.failed:
+        return ""
+    raised = [event.attributes for event in span.events if event.name == "exception"]
+    name = next((text for each in (*raised, span.attributes) if (text := told_text(each, names.ERROR))), _UNNAMED)
+    return name.rsplit(".", 1)[-1] or _UNNAMED
+
+
+def is_cancelled(error: str) -> bool:
+    """Whether a class of error tells that nobody waited any longer."""
+    return error == _CANCELLED
+
+
+def _together(inside: Sequence[Node]) -> dict[str, Any]:
+    """The attributes of a model's span, and what those below that are of the same request add."""
+    attributes: dict[str, Any] = {}
+    for node in reversed(inside):
+        if node.role == "model" or any(name in node.span.attributes for name in names.SERVER_SECONDS):
+            attributes |= node.span.attributes
+    return attributes
+
+
+def _tries(inside: Sequence[Node]) -> tuple[Try, ...]:
+    """The HTTP requests, those below others left out."""
+    found = sorted((node for node in inside if node.role == "http"), key=lambda node: node.start)
+    highest = (node for node in found if node.parent is None or node.parent.role != "http")
+    return tuple(map(_try, highest))
+
+
+def _try(node: Node) -> Try:
+    status = told_count(node.span.attributes, names.STATUS) or 0
+    if status >= 400:
+        error = "RateLimited" if status == 429 else "Overloaded" if status >= 498 else "ServiceError"
+        return Try(node.start, node.end, error, f"status {status}")
+    return Try(node.start, node.end, error_of(node.span))
+
+
+def _first(node: Node, inside: Sequence[Node], attributes: Mapping[str, Any], sent: int) -> int | None:
+    """When the first token came."""
+    seconds, milliseconds = told(attributes, names.FIRST_CHUNK), told(attributes, names.FIRST_CHUNK_MS)
+    if _is_time(seconds):
+        at = node.start + ns(seconds)
+    elif _is_time(milliseconds):
+        at = node.start + int(milliseconds * NS_PER_MS)
+    else:
+        events = (event for each in inside for event in each.span.events if event.name in names.FIRST_EVENTS)
+        at = min((event.at for event in events), default=0) or _moment(attributes.get(names.FIRST_AT))
+    return min(max(at, sent), node.end) if at else None
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST * 1000
+
+
+def _moment(value: Any) -> int:
+    """Unix nanoseconds of an ISO date, in quotes or not; 0 for anything else."""
+    try:
+        return ns(datetime.fromisoformat(str(value).strip('"')).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _service(attributes: Mapping[str, Any]) -> str:
+    """Where the model is asked, as far as it is told: the host, or who provides it."""
+    host, port = told_text(attributes, names.SERVER), told_count(attributes, names.PORT)
+    if host:
+        return host if port in (None, 80, 443) else f"{host}:{port}"
+    return told_text(attributes, names.PROVIDER).lower()
+
+
+def _finish(value: Any) -> str:
+    reason = value[0] if isinstance(value, list) and value else value
+    return _FINISH.get(reason, reason) if isinstance(reason, str) else ""
+
+
+def _server_ms(attributes: Mapping[str, Any]) -> dict[str, float]:
+    """What the service itself says that it took, in milliseconds."""
+    said: Iterator[tuple[str, Any]] = ((ours, attributes.get(name)) for name, ours in names.SERVER_SECONDS.items())
+    return {ours: seconds * 1000.0 for ours, seconds in said if _is_time(seconds)}

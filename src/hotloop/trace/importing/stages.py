@@ -1,0 +1,112 @@
+"""The stages of a run, from its parts: whose each moment was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from hotloop.trace.importing.asked import Asked
+from hotloop.trace.importing.parts import Part
+from hotloop.trace.importing.turns import Call, Turn, Turns
+from hotloop.trace.ledger import Kind, Stage
+
+UNKNOWN_FIRST = "first token unknown"
+"""The note of a reply of which nobody noted when its first token came: all of it is one stage."""
+
+_KINDS: dict[str, Kind] = {"tool": "tool", "memory": "memory", "guard": "guard", "http": "connect"}
+
+
+class Stages:
+    """Makes the stages; their times are nanoseconds from the start of the run of this `agent`.
+
+    Requests to models that other agents made for it have their names.
+    """
+
+    def __init__(self, parts: Sequence[Part], turns: Turns, agent: str) -> None:
+        self._start = parts[0].node.start
+        self._agent = agent
+        self._turns = turns
+        self._calls = {id(call.called.node): (turn, call) for turn in turns.all for call in turn.calls if call.called}
+        self._asked = {id(asked.node): (turn, asked) for turn in turns.all for asked in turn.attempts}
+        self._lanes = {turn.number: len(turn.calls) for turn in turns.all}
+        self._parts = parts
+
+    def all(self) -> list[Stage]:
+        """All stages, in the order in which they ended."""
+        stages = [stage for part in self._parts for stage in self._of(part)]
+        for turn in self._turns.all:
+            untraced = [call for call in turn.calls if call.called is None]
+            if untraced:
+                stages = list(_without(stages, untraced[0].start - self._start, untraced[0].end - self._start))
+                stages += (
+                    self._stage("tool", call.start, call.end, turn.number, call.lane, call.name) for call in untraced
+                )
+        return sorted(stages, key=lambda stage: (stage.end, stage.start))
+
+    def _of(self, part: Part) -> Iterator[Stage]:
+        node = part.node
+        if (found := self._asked.get(id(node))) is not None:
+            yield from self._request(*found, part)
+        elif (call := self._calls.get(id(node))) is not None:
+            yield from self._call(part, *call)
+        else:
+            kind = _KINDS.get(part.role, "overhead") if part.whole else "overhead"
+            yield from self._own(part, kind, part.own)
+
+    def _own(self, part: Part, kind: Kind, times: Sequence[tuple[int, int]]) -> Iterator[Stage]:
+        for start, end in times:
+            number = self._turns.at(start, part.line)
+            lane = part.line and self._lanes.get(number, 0) + part.line
+            yield self._stage(kind, start, end, number, lane, part.node.span.name)
+
+    def _call(self, part: Part, turn: Turn, call: Call) -> Iterator[Stage]:
+        """A tool at work; one with an agent in it up to where that begins, and what comes later is beside its turns."""
+        node, own = part.node, part.own
+        first = own[:1] if own and own[0][0] == node.start else []
+        end = first[0][1] if first else node.start
+        yield self._stage("tool", node.start, end, turn.number, call.lane, call.name)
+        yield from self._own(part, "overhead", own[len(first) :])
+
+    def _request(self, turn: Turn, asked: Asked, part: Part) -> Iterator[Stage]:
+        lane = part.line and self._lanes.get(turn.number, 0) + part.line
+        agent = part.agent if part.agent != self._agent else ""
+        at = asked.start
+        for kind, end, note in _course(asked):
+            if end > at:
+                yield self._stage(kind, at, end, turn.number, lane, agent, note)
+                at = end
+
+    def _stage(self, kind: Kind, start: int, end: int, turn: int, lane: int, name: str = "", note: str = "") -> Stage:
+        return Stage(kind, start - self._start, end - self._start, turn, lane, name, note)
+
+
+def _course(asked: Asked) -> Iterator[tuple[Kind, int, str]]:
+    """What a request was from one moment to the next: the kind, until when, and a note."""
+    before = None
+    for each in asked.tries:
+        if before is None:
+            yield "context", each.start, ""
+        else:
+            yield "prefill", before.end, "failed"
+            yield "queue", each.start, f"retry after {before.error}" if before.error else ""
+        before = each
+    if asked.error:
+        yield "prefill", asked.end, "failed"
+    elif asked.first is None:
+        yield "decode", asked.end, UNKNOWN_FIRST
+    else:
+        yield "prefill", asked.first, ""
+        yield "decode", asked.end, ""
+
+
+def _without(stages: Sequence[Stage], start: int, end: int) -> Iterator[Stage]:
+    """The stages, the run's own work between these moments left out: nobody knows what of it was the tools'."""
+    for stage in stages:
+        if stage.kind != "overhead" or stage.lane or stage.end <= start or stage.start >= end:
+            yield stage
+            continue
+        if stage.start < start:
+            yield replace(stage, end=start)
+        if stage.end > end:
+            yield replace(stage, start=end)

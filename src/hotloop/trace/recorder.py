@@ -1,76 +1,173 @@
-"""Records go out in a thread of their own, off the path of every request: to the store and to other exporters."""
+"""Runs that have ended are recorded in a thread of their own, off the path of every request."""
 
 from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from hotloop.trace.delivery import Delivery
+from hotloop.trace.ledger import Words
 from hotloop.trace.record import Ended, TraceRecord
 
 _log = logging.getLogger("hotloop.trace")
 
 _MOST = 10_000  # runs that wait to be recorded
+_MOST_CHARACTERS = 64 << 20  # of what was said in them
+_BATCH = 256  # runs that are exported at once
+_GATHERING = 0.25  # seconds in which runs come together: a transaction costs as much as several records
 _AT_EXIT = 2.0  # seconds
+_TOLD_AGAIN = 60.0  # seconds between two lines in the log about runs that were dropped
 
 
 class Exporter(Protocol):
-    """Where records go."""
+    """Where records go. It is kept until the process ends, so that agents that are made anew had better share one.
+
+    If it has a `content`, that says whether its records have in them what was said; else `Traces(content=...)` does.
+    """
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        """Take these. Called in the recording thread; what it raises is logged and costs these records only."""
+        """Take these. Called in the recording thread; what it raises is logged, and costs these records only."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Nothing more will come: the process ends."""
+
+
+class _Run(NamedTuple):
+    """A run that waits; of so many characters is what was said in it."""
+
+    exporters: tuple[Exporter, ...]
+    ended: Ended
+    size: int
 
 
 class Recorder:
-    """A bounded queue and the thread that empties it; `dropped` counts the runs that found it full."""
+    """A bounded queue of runs that have ended, and the thread that empties it, begun with the first of them.
+
+    `dropped` counts the runs that found it full.
+    """
 
     def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Begin; once more in a forked child, for what waits is its parent's, and threads do not come along."""
         self.dropped = 0
-        self._waiting: deque[tuple[tuple[Exporter, ...], Ended]] = deque()
-        self._work = threading.Condition()
-        self._busy = False
+        self.delivery = Delivery()
+        self._lock = threading.Lock()
+        self._waiting: deque[_Run | threading.Event] = deque()
+        self._size = 0
+        self._missed: dict[int, tuple[tuple[Exporter, ...], int]] = {}
+        self._untold = 0
+        self._tell_at = 0.0
+        self._come = threading.Event()
+        self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
 
     def submit(self, exporters: tuple[Exporter, ...], ended: Ended) -> None:
-        """Have this run recorded soon."""
-        if len(self._waiting) >= _MOST:
-            self.dropped += 1
-            return
-        self._waiting.append((exporters, ended))
-        with self._work:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="hotloop recorder", daemon=True)
-                self._thread.start()
-                atexit.register(self.flush, _AT_EXIT)
-            self._work.notify_all()
+        """Have this run recorded soon, or count it if too many wait already. For any thread; it raises nothing."""
+        size = _size(ended.words)
+        with self._lock:
+            if self._waiting and (len(self._waiting) >= _MOST or self._size + size > _MOST_CHARACTERS):
+                self._drop(exporters)
+            else:
+                self._waiting.append(_Run(exporters, ended, size))
+                self._size += size
+        if not self._come.is_set():
+            self._wake()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all is recorded; False if it is not within this time."""
-        with self._work:
-            return self._work.wait_for(lambda: not (self._waiting or self._busy), seconds)
+        """Wait until all that was submitted is recorded; False if it is not within this time."""
+        if self._thread is None:
+            return True
+        done = threading.Event()
+        with self._lock:
+            self._waiting.append(done)
+        self._hurry.set()
+        self._come.set()
+        return done.wait(seconds)
 
-    def _run(self) -> None:
+    def close(self) -> None:
+        """The process ends: record what waits, within two seconds, and tell the exporters."""
+        if not self.flush(_AT_EXIT):
+            _log.warning("The last runs were not recorded within %g s, and are lost.", _AT_EXIT)
+            return
+        self._tell_at = 0.0
+        self._tell_missed()
+        self.delivery.close()
+
+    def _wake(self) -> None:
+        """Have the thread look, which is begun if there is none."""
+        self._come.set()
+        with self._lock:
+            if self._thread is not None:
+                return
+            self._thread = threading.Thread(target=self._work, name="hotloop recorder", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # there are too many, or the interpreter is about to end
+                self._thread = None
+                _log.warning("Runs are not recorded: %s.", error)
+
+    def _drop(self, exporters: tuple[Exporter, ...]) -> None:
+        self.dropped += 1
+        _, missed = self._missed.get(id(exporters), (exporters, 0))
+        self._missed[id(exporters)] = exporters, missed + 1
+
+    def _work(self) -> None:
         while True:
-            with self._work:
-                self._work.wait_for(lambda: self._waiting)
-                self._busy = True
-            while self._waiting:
-                exporters, ended = self._waiting.popleft()
-                for exporter in exporters:
-                    try:
-                        exporter.export([ended.record()])
-                    except Exception as error:
-                        _log.warning("A trace could not be recorded: %s", error)
-            with self._work:
-                self._busy = False
-                self._work.notify_all()
+            self._come.wait()
+            self._hurry.wait(_GATHERING)
+            self._hurry.clear()
+            self._come.clear()
+            while batch := self._next():
+                self.delivery.deliver((each.exporters, each.ended) for each in batch if isinstance(each, _Run))
+                self._tell_missed()
+                for each in batch:
+                    if isinstance(each, threading.Event):
+                        each.set()
+
+    def _next(self) -> list[_Run | threading.Event]:
+        with self._lock:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
+            self._size -= sum(each.size for each in batch if isinstance(each, _Run))
+        return batch
+
+    def _tell_missed(self) -> None:
+        """Tell exporters of what was dropped, and the log, too, but that not often."""
+        with self._lock:
+            missed, self._missed = self._missed, {}
+        for exporters, runs in missed.values():
+            self.delivery.tell_missed(exporters, runs)
+            self._untold += runs
+        now = time.monotonic()
+        if self._untold and now >= self._tell_at:
+            _log.warning("%s runs were not recorded: they ended faster than they could be.", f"{self._untold:,}")
+            self._untold, self._tell_at = 0, now + _TOLD_AGAIN
+
+
+def _size(words: Words) -> int:
+    return len(words.prompt) + len(words.answer) + sum([len(call.result) for call in words.calls])
 
 
 recorder = Recorder()
 """The one of this process."""
+
+atexit.register(recorder.close)
+
+
+def _before_fork() -> None:
+    recorder._lock.acquire()
+
+
+def _after_fork() -> None:
+    recorder._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=recorder.start)

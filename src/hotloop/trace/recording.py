@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import msgspec
 from hotloop.errors import ApprovalRequired
 from hotloop.fields import Count, Text, check_fields, require
 from hotloop.trace.ledger import Ledger, Words
-from hotloop.trace.record import Ended, Outcome
+from hotloop.trace.record import Ended, Outcome, TraceRecord
 from hotloop.trace.w3c import Position, Positions
 
 if TYPE_CHECKING:
     from hotloop.trace.recorder import Exporter
+    from hotloop.trace.store import TraceStore
 
 _SWITCH = "HOTLOOP_TRACES"
 
@@ -42,11 +44,10 @@ class Recording:
     """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's."""
 
     def __init__(self, traces: Traces | None, exporters: Sequence[Exporter], version: str) -> None:
-        self._traces = traces
-        self._exporters = tuple(exporters)
+        self._exporters = (*([] if traces is None else [_shared(traces)]), *exporters)
         self._version = version
-        self._complete = traces is None
-        self.on = traces is not None or bool(exporters)
+        self._content = traces is not None and traces.content
+        self.on = bool(self._exporters)
         self._positions = next((each for each in exporters if isinstance(each, Positions)), None)
 
     def position(self, run_id: str, parent: Position | None) -> Position | None:
@@ -64,19 +65,41 @@ class Recording:
             return
         from hotloop.trace.recorder import recorder
 
-        content = self._traces is not None and self._traces.content
-        ended = Ended(ledger, limits, ledger.words, self._version, session, *_outcome(error), content)
+        ended = Ended(ledger, limits, ledger.words, self._version, session, *_outcome(error), self._content)
         ledger.words = None
-        recorder.submit(self._all(), ended)
+        recorder.submit(self._exporters, ended)
 
-    def _all(self) -> tuple[Exporter, ...]:
-        if not self._complete:
-            from hotloop.trace.store import TraceStore
 
-            assert self._traces is not None
-            self._exporters = (TraceStore(self._traces.path), *self._exporters)
-            self._complete = True
-        return self._exporters
+class _Stored:
+    """An `Exporter` to the store of `traces`, below this state folder, which is opened in the recording thread."""
+
+    def __init__(self, traces: Traces, folder: str | None) -> None:
+        self.content = traces.content
+        self._traces = traces
+
+    @cached_property
+    def _store(self) -> TraceStore:
+        from hotloop.trace.retention import Retention
+        from hotloop.trace.store import TraceStore
+
+        return TraceStore(self._traces.path, retention=Retention(self._traces.days, self._traces.runs))
+
+    def export(self, records: Sequence[TraceRecord]) -> None:
+        self._store.export(records)
+
+    def missed(self, runs: int) -> None:
+        self._store.missed(runs)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+_stored = lru_cache(maxsize=256)(_Stored)
+
+
+def _shared(traces: Traces) -> _Stored:
+    """The one for all agents that record in the same way to the same file, for each exporter has its own batches."""
+    return _stored(traces, os.environ.get("XDG_STATE_HOME"))
 
 
 def _outcome(error: BaseException | None) -> tuple[Outcome, str]:

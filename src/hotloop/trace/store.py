@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +14,30 @@ import msgspec
 
 from hotloop.database import Database, state_path
 from hotloop.errors import ConfigError
+from hotloop.trace.ledger import TurnFacts
+from hotloop.trace.packing import BESIDE, pack, unpack
 from hotloop.trace.record import Outcome, TraceRecord
+from hotloop.trace.retention import Retention
 from hotloop.words import did_you_mean
+
+_log = logging.getLogger("hotloop.trace")
 
 _SCHEMA = (
     """CREATE TABLE runs (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, trace_id TEXT NOT NULL, agent TEXT NOT NULL, version TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, trace_id TEXT NOT NULL, agent TEXT NOT NULL, version TEXT NOT NULL,
         session TEXT NOT NULL, source TEXT NOT NULL, started REAL NOT NULL, took INTEGER NOT NULL,
         outcome TEXT NOT NULL, error TEXT NOT NULL, turns INTEGER NOT NULL, input_tokens INTEGER,
-        output_tokens INTEGER, record BLOB NOT NULL, UNIQUE (trace_id, source, started))""",
-    "CREATE INDEX runs_by_time ON runs (started)",
+        output_tokens INTEGER, written REAL NOT NULL, record BLOB NOT NULL, UNIQUE (started, trace_id, source))""",
+    "CREATE TABLE missed (day INTEGER PRIMARY KEY, runs INTEGER NOT NULL)",
 )
 _INFO = "trace_id, agent, version, session, source, started, took, outcome, error, turns, input_tokens, output_tokens"
-_INSERT = f"INSERT OR REPLACE INTO runs ({_INFO}, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_AFTER_ALL = "\U0010ffff"  # sorts behind whatever may follow the beginning of an id
+_INSERT = f"INSERT OR REPLACE INTO runs ({_INFO}, written, record) VALUES ({', '.join('?' * 14)})"
+_BESIDE = "trace_id, agent, version, session, source, started, outcome, error"
+_MISSED = "INSERT INTO missed VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET runs = runs + excluded.runs"
+_DAY = 86_400
 _CHUNK = 500  # records that are read at a time
 _NEAR = 1_000  # the newest runs among which the one that was meant is looked for
+_AFTER_ALL = "\U0010ffff"  # sorts behind whatever may follow the beginning of an id
 
 _CONDITIONS = {
     "session": "session = ?",
@@ -37,8 +48,6 @@ _CONDITIONS = {
     "until": "started < ?",
     "slow": "took >= ? * 1000000000",
 }
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(TraceRecord).decode
 
 
 class Which(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,27 +88,44 @@ _ALL = Which()
 
 
 class TraceStore:
-    """An `Exporter` that keeps records in the file at `path`, None for the usual one in the state folder.
+    """An `Exporter` that keeps records in the file at `path`, None for traces.db in the state folder.
 
-    A record of the same run (its id, source and start) takes the place of an earlier one. Every method raises
-    ConfigError, with what to do, when the file cannot be used.
+    A record of the same run (its id, source and start) takes the place of an earlier one. They are kept as long as
+    `retention` says, which is looked after by `export`; for ever without. Every method raises ConfigError, with what to
+    do, when the file cannot be used.
     """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path | None = None, *, retention: Retention | None = None) -> None:
         self._database = Database(state_path("traces.db") if path is None else Path(path), "traces", _SCHEMA)
+        self._retention = retention
         self.path = self._database.path
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        """Keep these."""
-        rows = [_row(record) for record in records]
+        """Keep these, and delete what has been kept long enough."""
+        rows = [*_rows(records)]
         self._database.do_sync(lambda db: db.executemany(_INSERT, rows))
+        if self._retention is not None and self._retention.due(len(records)):
+            self._database.do_sync(self._retention.enforce)
+
+    def add(self, records: Iterable[TraceRecord]) -> int:
+        """Keep these, all or, if getting them raises, none; how many of them were not there before."""
+
+        def insert(db: sqlite3.Connection) -> int:
+            before = _count(db)
+            db.executemany(_INSERT, _rows(records))
+            return _count(db) - before
+
+        return self._database.do_sync(insert)
 
     def close(self) -> None:
         """Close the file; it is opened again when it is used again."""
         self._database.close()
 
     def find(self, which: Which = _ALL) -> Iterator[TraceRecord]:
-        """The records of these runs, the oldest first; read little by little, so that many take no memory."""
+        """The records of these runs, the oldest first; read little by little, so that many take no memory.
+
+        One that cannot be read is left out, with a warning in the log.
+        """
         ids = [row[0] for row in self._select("id", which)]
         for start in range(0, len(ids), _CHUNK):
             yield from self._read(ids[start : start + _CHUNK])
@@ -117,18 +143,28 @@ class TraceStore:
         newest = dict(self._select("trace_id, id", which))  # of a run that was resumed, its last part
         if len(newest) > 1 and trace_id not in newest:
             raise ConfigError(f"The ids of {len(newest):,} runs in {self.path} begin with {trace_id}; give more of it.")
-        for record in self._read([newest.get(trace_id, number) for number in newest.values()][:1]):
-            return record
+        for number in [newest[trace_id]] if trace_id in newest else newest.values():
+            for record in self._read([number]):
+                return record
         raise ConfigError(self._missing(trace_id))
 
     def delete(self, which: Which) -> int:
-        """Delete these runs, so that nothing of them is left in the file; how many there were."""
+        """Delete these runs, so that nothing of them is left in the file; how many there were.
+
+        The whole file is written anew for that, which takes about 10 ms for each MB of it. Not for an event loop.
+        """
         ids = self._select("id", which)
+        if ids:
+            asyncio.run(self._database.erase(lambda db: db.executemany("DELETE FROM runs WHERE id = ?", ids) and None))
+        return len(ids)
 
-        def erase(db: sqlite3.Connection) -> int:
-            return db.executemany("DELETE FROM runs WHERE id = ?", ids).rowcount
+    def missed(self, runs: int) -> None:
+        """Take note of runs that were dropped, because they ended faster than they could be recorded."""
+        self._database.do_sync(lambda db: db.execute(_MISSED, (int(time.time()) // _DAY, runs)) and None)
 
-        return self._database.do_sync(erase) if ids else 0
+    def count_missed(self) -> int:
+        """How many runs were dropped, in the days of which there are records."""
+        return self._database.do_sync(lambda db: int(db.execute("SELECT total(runs) FROM missed").fetchone()[0]))
 
     def _select(self, columns: str, which: Which) -> list[tuple[Any, ...]]:
         where, values = _where(which)
@@ -136,11 +172,17 @@ class TraceStore:
         limit = -1 if which.limit is None else which.limit
         return self._database.do_sync(lambda db: db.execute(query, (*values, limit)).fetchall())[::-1]
 
-    def _read(self, ids: Sequence[object]) -> list[TraceRecord]:
+    def _read(self, ids: Sequence[int]) -> Iterator[TraceRecord]:
         """The records with these numbers, in this order, as far as they are still there."""
-        query = f"SELECT id, record FROM runs WHERE id IN ({', '.join('?' * len(ids))})"
-        found = dict(self._database.do_sync(lambda db: db.execute(query, ids).fetchall()))
-        return [_decode(found[each]) for each in ids if each in found]
+        query = f"SELECT id, record, {_BESIDE} FROM runs WHERE id IN ({', '.join('?' * len(ids))})"
+        rows = self._database.do_sync(lambda db: db.execute(query, ids).fetchall())
+        found = {number: (data, dict(zip(BESIDE, beside, strict=True))) for number, data, *beside in rows}
+        for number in ids:
+            if number in found:
+                try:
+                    yield unpack(*found[number])
+                except msgspec.MsgspecError as error:
+                    _log.warning("Run %s in %s is damaged: %s.", found[number][1]["trace_id"], self.path, error)
 
     def _missing(self, trace_id: str | None) -> str:
         if trace_id is None:
@@ -162,17 +204,31 @@ def _where(which: Which) -> tuple[str, list[object]]:
     return f" WHERE {' AND '.join(conditions)}" if conditions else "", values
 
 
-def _row(record: TraceRecord) -> tuple[object, ...]:
-    whose = (record.trace_id, record.name, record.version, record.session, record.source)
-    how = (record.started, record.end - record.start, record.outcome, record.error, len(record.turns))
-    return (*whose, *how, *_tokens(record), _encode(record))
+def _count(db: sqlite3.Connection) -> int:
+    (count,) = db.execute("SELECT count(*) FROM runs").fetchone()
+    return int(count)
 
 
-def _tokens(record: TraceRecord) -> tuple[int | None, int | None]:
-    given = [facts.usage for facts in record.turns]
-    return _sum([usage.input_tokens for usage in given]), _sum([usage.output_tokens for usage in given])
+def _rows(records: Iterable[TraceRecord]) -> Iterator[tuple[object, ...]]:
+    """The rows of these records, but of those that cannot be kept."""
+    now = time.time()
+    for record in records:
+        try:
+            data = pack(record)
+        except (ValueError, TypeError, OverflowError) as error:  # a number too large, half of a character
+            _log.warning("Run %s cannot be kept: %s.", record.trace_id, error)
+            continue
+        whose = (record.trace_id, record.name, record.version, record.session, record.source)
+        how = (record.started, record.end - record.start, record.outcome, record.error, len(record.turns))
+        yield (*whose, *how, *_tokens(record.turns), now, data)
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+def _tokens(turns: Sequence[TurnFacts]) -> tuple[int | None, int | None]:
+    """What went in and what came out, as far as it was counted."""
+    come, gone = None, None
+    for facts in turns:
+        if facts.usage.input_tokens is not None:
+            come = (come or 0) + facts.usage.input_tokens
+        if facts.usage.output_tokens is not None:
+            gone = (gone or 0) + facts.usage.output_tokens
+    return come, gone

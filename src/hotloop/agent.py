@@ -33,6 +33,7 @@ from hotloop.session import Busy, Session
 from hotloop.summarizing import Summarizer
 from hotloop.tools.defining.source import Offer, Offered
 from hotloop.tools.defining.tool import Tool
+from hotloop.tools.prefetch.settings import Prefetch
 from hotloop.tools.running.caller import read_grants
 from hotloop.tools.running.executor import Executor, ToolPolicy
 from hotloop.trace.recording import Recording, Traces, read_traces
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from hotloop.context.sessions.record import SessionStore
     from hotloop.tools.approvals.store import ApprovalStore
     from hotloop.tools.audit.log import AuditLog
+    from hotloop.tools.prefetch.kept import Learned
+    from hotloop.tools.prefetch.prefetcher import Prefetcher
     from hotloop.trace.recorder import Exporter
 
 _log = logging.getLogger("hotloop.agent")
@@ -65,7 +68,8 @@ class Agent:
     many tools, the best matches for the first request, the model is offered, from its first request to its last. `plan`
     offers it one more, which makes several calls of which some need results of others. `max_result` is how many
     tokens of a tool's result the model reads. `speculate` has a service read early results of tools while later
-    ones run, where that has shown to pay. `grants` are what runs may do that tools require, unless a run is given its
+    ones run, where that has shown to pay; `prefetch` begins read-only calls that tend to come next while the model is
+    thinking, as recorded runs have taught. `grants` are what runs may do that tools require, unless a run is given its
     own. `audit` is the file of the audit log, `approvals` that of runs that wait for a person.
 
     `output` is the type of the answer, text if it is None. `answers` keeps answers for questions that come again,
@@ -112,6 +116,7 @@ class Agent:
         speculate: bool = False,
         shortlist: int | None = None,
         plan: bool = False,
+        prefetch: Prefetch | None = None,
         max_result: int | None = None,
         grants: Collection[str] = (),
         output: Any = None,
@@ -131,7 +136,8 @@ class Agent:
         self.name = name
         self._offer = Offer(tools)
         first = first_model(locals())
-        self._backends = Backends(first, fallback, reject, stream=stream, prefix_cache=prefix_cache)
+        steps = budget.degrade if budget is not None else ()
+        self._backends = Backends(first, fallback, reject, stream=stream, prefix_cache=prefix_cache, steps=steps)
         if not prefix_cache and (forced := self._backends.that_cache_anyway()):
             _log.warning("prefix_cache=False has no effect: %s services cache as they like.", forced)
         self._policy = ToolPolicy(max_parallel, tool_timeout, tool_retry, tool_ttl, max_result, plan)
@@ -143,6 +149,8 @@ class Agent:
         if self._output is not None:
             services = [(each.dialect, each.stream) for each in self._backends.all]
             instructions = self._output.instructions(instructions, services, bool(tools))
+        self._prefetch = prefetch
+        self._learned = None if prefetch is None else _learned(prefetch)
         self._compile = partial(
             ProgramCache,
             backends=self._backends,
@@ -168,7 +176,7 @@ class Agent:
             approvals=approvals,
             sessions=sessions,
             waits=busy != "reject",
-            recording=Recording(read_traces(traces), exporters, version),
+            recording=Recording(read_traces(traces), self._exporters(exporters), version),
         )
 
     @classmethod
@@ -292,7 +300,18 @@ class Agent:
         _require_unique([each.name for each in tools])
         answer = self._output.tool if self._output is not None else None
         executor = Executor(tools, self._policy, self._audit, answer, self._summarizer.result)
-        return self._compile(tools, executor)
+        return self._compile(tools, executor, prefetcher=self._prefetcher(executor))
+
+    def _prefetcher(self, executor: Executor) -> Prefetcher | None:
+        if self._prefetch is None or self._learned is None:
+            return None
+        from hotloop.tools.prefetch.prefetcher import Prefetcher
+
+        return Prefetcher(self._prefetch, self.name, executor, self._learned)
+
+    def _exporters(self, given: Sequence[Exporter]) -> Sequence[Exporter]:
+        """Who takes its runs, beside the store: those given, and what learns to prefetch."""
+        return given if self._learned is None else [*given, self._learned]
 
     def _summary_thinker(self) -> Thinker:
         """Who summarizes what is too long."""
@@ -308,6 +327,12 @@ def _answering(answers: AnswerCache, models: str) -> Answering:
 
     require(isinstance(answers, AnswerCache), f"answers is {answers!r}; make it with AnswerCache(...).")
     return Answering(answers, models)
+
+
+def _learned(prefetch: Prefetch) -> Learned:
+    from hotloop.tools.prefetch.kept import learned_at
+
+    return learned_at(prefetch.path)
 
 
 def _audit_log(path: str | Path | None) -> AuditLog | None:

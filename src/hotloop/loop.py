@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Budget
+from hotloop.budget.degrading import Degrading
 from hotloop.context.conversation import Conversation
+from hotloop.context.zones import also_aside
 from hotloop.errors import ConfigError, ContextOverflow, OutputInvalid, RepeatedFailure, TurnLimit
 from hotloop.events import Reset
 from hotloop.models.ahead.speculation import Speculation, Speculator, Work
@@ -31,6 +33,7 @@ from hotloop.trace.ledger import Ledger, ToolFacts, TurnFacts, Why
 
 if TYPE_CHECKING:
     from hotloop.tools.approvals.store import PendingCall
+    from hotloop.tools.prefetch.prefetcher import Prefetcher
 
 _SAME_FAILURES = 3
 _TURN_LIMIT = (
@@ -42,6 +45,8 @@ _AGAIN = (
     "That is not the answer that was asked for: {}. Give it again in the form that was asked for, and nothing else."
 )
 _INVALID = "The answer is not what was asked for, also after it was asked for again: {}."
+_BRIEFLY = "There is little time left: answer in at most {} words, with what matters most."
+_WORDS_PER_TOKEN = 0.6
 _OTHER_MODEL = ("fallback", "escalation")  # which counts tokens otherwise
 _Failures = dict[tuple[str, str, str], int]
 
@@ -56,6 +61,7 @@ class Program(msgspec.Struct, frozen=True, eq=False, weakref=True):
     tools: Mapping[str, ToolFacts]
     output: Output | None = None
     speculator: Speculator | None = None
+    prefetcher: Prefetcher | None = None
 
     def check(self, reply: Reply) -> str:
         """What is wrong with a reply before anything of it is run or taken, in words; "" if nothing is."""
@@ -113,7 +119,13 @@ async def run(program: Program, run: RunContext) -> Answer:
     """
     require_prompt(run.prompt)
     run.conversation.begin(run.prompt, run.ledger.started, run.tasks)
-    return await _turns(program, run, 0, _Course({}))
+    ahead = None if program.prefetcher is None else program.prefetcher.begin(run)
+    if ahead is None:
+        return await _turns(program, run, 0, _Course({}))
+    try:
+        return await _turns(program, msgspec.structs.replace(run, ahead=ahead), 0, _Course({}))
+    finally:
+        await ahead.end()
 
 
 def require_prompt(prompt: object) -> None:
@@ -142,11 +154,15 @@ async def _turns(program: Program, run: RunContext, first: int, course: _Course)
     ledger, executor = run.ledger, program.executor
     for turn in count(first):
         ledger.turn = turn
+        if turn and run.watch is not None:
+            run.watch.next_turn()
         late = _late(program, run, turn)
         if late:
             ledger.facts.setdefault("stopped", late)
         last = course.asked_again or bool(late or course.stopped)
         calls = None if last else executor.begin(run)
+        if run.ahead is not None and not last:
+            run.ahead.think()
         try:
             reply = await _think_in_room(program, run, calls, course)
             if calls is not None and reply.calls:
@@ -182,10 +198,12 @@ def _late(program: Program, run: RunContext, turn: int) -> str:
 
 async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
     """The next reply, to a prompt within its limit; if the service finds it too long all the same, once to less."""
-    compactor = run.compactor
+    compactor, watch = run.compactor, run.watch
     why: Why = "repair" if course.asked_again else "first"
     if compactor is not None and compactor.full:
         await compactor.make_room(run.ledger, run.deadline)
+    if watch is not None:
+        watch.before_reply()
     length = len(run.conversation.messages)
     try:
         reply = await _think(program, run, calls, why)
@@ -196,9 +214,15 @@ async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | 
             raise
         length = len(run.conversation.messages)
         reply = await _think(program, run, calls, "correction")
-    if compactor is not None and calls is not None and run.ledger.attempts[-1].why not in _OTHER_MODEL:
+    if compactor is not None and calls is not None and _is_usual(run):
         compactor.reported(length, reply.usage)
     return reply
+
+
+def _is_usual(run: RunContext) -> bool:
+    """Whether the newest reply came from the model that is asked as a rule."""
+    less = None if run.watch is None else run.watch.degrading
+    return run.ledger.attempts[-1].why not in _OTHER_MODEL and (less is None or less.model is None)
 
 
 def _think(program: Program, run: RunContext, calls: ReplyCalls | None, why: Why) -> Coroutine[Any, Any, Reply]:
@@ -221,7 +245,18 @@ def _think(program: Program, run: RunContext, calls: ReplyCalls | None, why: Why
         rearranged=run.conversation.fresh,
         check=program.check,
     )
+    if run.watch is not None and run.watch.degrading is not None:
+        _with_less(ask, run.watch.degrading, cuts=program.output is None)
     return program.thinker.think(ask, why)
+
+
+def _with_less(ask: Ask, less: Degrading, *, cuts: bool) -> None:
+    """Ask as the steps say that the run has taken; what would be of no use when it is cut is only to be short."""
+    ask.step = less.model
+    if less.max_tokens is not None:
+        words = max(int(less.max_tokens * _WORDS_PER_TOKEN), 1)
+        ask.aside = also_aside(ask.aside, _BRIEFLY.format(words))
+        ask.max_tokens = less.max_tokens if cuts else None
 
 
 def _last_words(program: Program, reply: Reply, course: _Course, turn: int) -> Reply:
@@ -262,6 +297,8 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
     """Run the reply's calls and put them into the conversation. Raises Paused."""
     ledger = run.ledger
     since = ledger.mark("overhead", "reply to calls")
+    if run.watch is not None:
+        run.watch.doing("tools", calls.running)
     ahead = _read_ahead(program, run, reply, calls)
     try:
         results = await calls.run()
@@ -275,6 +312,8 @@ async def _act(program: Program, run: RunContext, reply: Reply, calls: ReplyCall
         raise Paused(calls.pending, _save(program, run, reply, calls, course.failures))
     if ledger.words is not None:
         ledger.words.calls += calls.spoken()
+    if run.ahead is not None:
+        run.ahead.acted(calls.jobs, facts.tools_ns)
     done = [result for result in results if result is not None]
     _remember_calls(run.conversation, program.thinker.dialect, reply, calls.ids)
     _remember_results(run.conversation, calls.ids, done)

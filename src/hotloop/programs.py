@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from hotloop.budget import Budget
 from hotloop.errors import ConfigError
@@ -16,6 +17,9 @@ from hotloop.tools.defining.source import Offer
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
 from hotloop.trace.ledger import Ledger
+
+if TYPE_CHECKING:
+    from hotloop.tools.prefetch.prefetcher import Prefetcher
 
 _log = logging.getLogger("hotloop.models")
 
@@ -63,6 +67,7 @@ class ProgramCache:
         shortlist: int | None,
         output: Output | None = None,
         speculate: bool = False,
+        prefetcher: Prefetcher | None = None,
     ) -> None:
         self.tools = list(tools)
         self.executor = executor
@@ -73,6 +78,7 @@ class ProgramCache:
         self._output = output
         self._form = output.form if output is not None else None
         self._speculate = speculate
+        self._prefetcher = prefetcher
         self._kept: dict[tuple[str, ...], Program] = {}
         self._all = self._compile(self.tools)
         if speculate and self._all.speculator is None:
@@ -131,4 +137,5 @@ class ProgramCache:
             speculator = Speculator(self._backends.clients(definitions, self._form), names, thinker.dialect)
             speculator = speculator if speculator.able else None
         facts = {each.name: self.executor.facts(each) for each in tools}
-        return Program(thinker, self.executor, self._budget, self._max_turns, facts, self._output, speculator)
+        budget, output = self._budget, self._output
+        return Program(thinker, self.executor, budget, self._max_turns, facts, output, speculator, self._prefetcher)

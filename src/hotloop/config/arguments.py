@@ -25,6 +25,7 @@ from hotloop.trace.recording import Traces
 if TYPE_CHECKING:
     from hotloop.answers.cache import AnswerCache
     from hotloop.context.memory.memory import Memory
+    from hotloop.tools.prefetch.settings import Prefetch
 
 _TOOL = "The tool {!r} of tools.use"
 _OUTPUT = "The type {!r} of output"
@@ -53,6 +54,7 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "output": None if spec.output is None else load_function(spec.output, spec.folder, _OUTPUT),
         "shortlist": tools.shortlist,
         "plan": tools.plan,
+        "prefetch": _prefetch(spec),
         "max_result": tools.max_result,
         "grants": tools.grants,
         "audit": spec.beside(tools.audit),
@@ -70,6 +72,14 @@ def _lasting(spec: AgentSpec) -> dict[str, Any]:
         "sessions": _kept(spec, spec.sessions.path),
         "busy": spec.sessions.busy,
     }
+
+
+def _prefetch(spec: AgentSpec) -> Prefetch | None:
+    """What the section says, its file beside the declaration."""
+    said = spec.tools.prefetch
+    if said is None or said.path is None:
+        return said
+    return msgspec.structs.replace(said, path=str(spec.beside(said.path)))
 
 
 def _memory(spec: AgentSpec, declared: MemorySpec) -> Memory:

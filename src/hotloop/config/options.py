@@ -15,6 +15,7 @@ from hotloop.models.model import Model
 from hotloop.models.policy.policy import Policy
 from hotloop.models.rejection import empty_answer
 from hotloop.models.routing.router import Router
+from hotloop.tools.prefetch.settings import Prefetch
 
 
 class AgentOptions(msgspec.Struct, kw_only=True):
@@ -41,6 +42,7 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     speculate: bool
     shortlist: Count | None
     plan: bool
+    prefetch: Prefetch | None
     max_result: Count | None
     context: Context | None
     version: str

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from hotloop.fields import Count, Natural, Seconds, Secrets, Text, require
 from hotloop.masks import masked
+from hotloop.tools.prefetch.settings import Prefetch
 
 Command: TypeAlias = Annotated[tuple[Text, ...], Meta(extra={"secret": True})]
 
@@ -87,6 +88,7 @@ class ToolsSpec(msgspec.Struct, frozen=True, kw_only=True):
     retry: Natural = 0
     shortlist: Count | None = None
     plan: bool = False
+    prefetch: Prefetch | None = None
     max_result: Count | None = None
     grants: tuple[Text, ...] = ()
     audit: Text | None = None

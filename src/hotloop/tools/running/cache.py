@@ -136,6 +136,14 @@ class ResultCache:
         flight.task.add_done_callback(land)
         return flight
 
+    def forget(self, key: Key) -> None:
+        """Drop what is kept under this key, and let nobody join who is having it now."""
+        with self._lock:
+            if key in self._kept:
+                self._drop(key)
+        if (flight := self.flight(key)) is not None:
+            flight.stale = True
+
     def invalidate(self, names: Iterable[str]) -> None:
         """These resources were written: drop what was read from them, and let nobody join who is reading them now."""
         names = set(names)

@@ -29,9 +29,12 @@ from hotloop.trace.ledger import Kind
 from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
+    from hotloop.tools.prefetch.begun import Begun
     from hotloop.tools.running.executor import Executor
 
 _log = logging.getLogger("hotloop.tools")
+
+_GIVEN = ("ok", "joined", "fallback", "prefetched")  # what a result that turns out to be an error is told as otherwise
 
 
 class CallRunner:
@@ -68,7 +71,7 @@ class CallRunner:
             except ToolError as error:
                 self._end(job, failed(str(error)), "guard", job.outcome or "error")
                 return
-            if prepared.shares or self.several:
+            if prepared.shares or self.several or self._run.ahead is not None:
                 await self._answer(job, prepared, arguments)
             else:
                 await self._work(job, prepared, arguments)
@@ -133,6 +136,10 @@ class CallRunner:
 
     async def _answer(self, job: Job, prepared: PreparedTool, arguments: dict[str, Any]) -> None:
         """Get the result of a call that is allowed: it is known already, or it is worked for."""
+        ahead = self._run.ahead
+        if ahead is not None and (begun := ahead.find(prepared.tool, arguments)) is not None:
+            await self._take_begun(job, *begun)
+            return
         if prepared.shares:
             cache, key = self._executor.place(prepared, arguments, self._run)
             if (found := _find(cache, key)) is not None:
@@ -157,6 +164,24 @@ class CallRunner:
         else:
             job.saved = found.took
             await self._finish(job, ToolResult(found.content), "cache", "cached")
+
+    async def _take_begun(self, job: Job, begun: Begun, found: Kept | Flight) -> None:
+        """End with the result of this very call, which was begun ahead; while that is at work it has a place."""
+        ledger = self._run.ledger
+        if isinstance(found, Kept):
+            result = ToolResult(found.content)
+        else:
+            if not self._places.take():
+                await self._place(job)
+            try:
+                self._tell_start(job, begun.prepared.tool, begun.arguments)
+                result = await self._ride(job, found)
+            finally:
+                self._places.give()
+        job.saved = 0 if result.failed else begun.won
+        ledger.add("tool", begun.start, begun.end or ledger.clock(), job.lane, job.name, "prefetched")
+        kind: Kind = "cache" if isinstance(found, Kept) else "wait"
+        await self._finish(job, result, kind, "fallback" if result.fallback else "prefetched")
 
     async def _join(self, job: Job, result: ToolResult, started: int) -> None:
         """End with the result of an identical call that began then."""
@@ -234,8 +259,13 @@ class CallRunner:
         if run.deadline.answer_now(start):
             self._end(job, failed(f"{job.name} was not started: there is only time left to answer."), "guard", "error")
             return None
-        run.emit([ToolStarted(job.call_id, job.name, job.text, prepared.tool.status_text(arguments))])
+        if run.ahead is not None:
+            run.ahead.make_way(prepared.tool, arguments, self._places.free)
+        self._tell_start(job, prepared.tool, arguments)
         return Execution(prepared, arguments, run.caller, job.call_id, run.ledger.clock, run.emit, deadline)
+
+    def _tell_start(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> None:
+        self._run.emit([ToolStarted(job.call_id, job.name, job.text, tool.status_text(arguments))])
 
     async def _write(self, execution: Execution, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that makes stale what others have read, at whatever moment, and however it ends."""
@@ -291,7 +321,7 @@ class CallRunner:
     def _account(self, job: Job, result: ToolResult, kind: Kind, outcome: str) -> int:
         """Put what came of a job into the ledger and the audit log; how long it took (ns)."""
         start, now = job.started or job.since, self._run.ledger.clock()
-        job.outcome = "error" if result.failed and outcome in ("ok", "joined", "fallback") else outcome
+        job.outcome = "error" if result.failed and outcome in _GIVEN else outcome
         self._add(kind, start, now, job)
         job.since = now
         if self._executor.audit is not None:

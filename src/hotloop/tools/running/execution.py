@@ -17,7 +17,7 @@ from hotloop.tools.defining.tool import TELL_MODEL, Tool, arguments_key, encode_
 from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import Reporter, reporter
 from hotloop.tools.running.result import ToolResult, failure
-from hotloop.tools.running.threads import pool
+from hotloop.tools.running.threads import pool, pool_ahead
 from hotloop.tools.running.tracecontext import enter_span, leave_span
 from hotloop.units import NS_PER_S, Clock
 
@@ -51,6 +51,7 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     """A call of a tool that may run now. `deadline` is the run's; a shared execution belongs to no single run.
 
     `afterwards` is called when the function of a plain tool has ended, which may be long after its time was over.
+    `ahead` tells that the model has not made the call.
     """
 
     prepared: PreparedTool
@@ -61,6 +62,7 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     emit: Emit
     deadline: Deadline
     afterwards: Callable[[], None] | None = None
+    ahead: bool = False
     late: bool = False  # the last attempt ended because its time was over
 
     async def run(self) -> ToolResult:
@@ -152,5 +154,6 @@ class Execution(msgspec.Struct, eq=False, gc=False):
                 if self.afterwards is not None:
                     self.afterwards()
 
-        result = await asyncio.get_running_loop().run_in_executor(pool(self.prepared.threads), work)
+        threads = pool_ahead() if self.ahead else pool(self.prepared.threads)
+        result = await asyncio.get_running_loop().run_in_executor(threads, work)
         return await result if asyncio.iscoroutine(result) else result

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Deadline
+from hotloop.budget.watch import Watch
 from hotloop.context.conversation import Conversation
 from hotloop.context.settings import Task
 from hotloop.models.transport import Emit
@@ -22,16 +23,18 @@ from hotloop.trace.ledger import Ledger
 if TYPE_CHECKING:
     from hotloop.context.compaction import Compactor
     from hotloop.tools.approvals.store import PendingCall
+    from hotloop.tools.prefetch.prefetching import Prefetching
 
 
 class RunContext(msgspec.Struct, frozen=True):
     """What calls have to know of the run that they belong to.
 
     `deadline` is that of this process: a run that goes on after a pause, and then has a `journal`, has a fresh one.
+    `watch` holds it to its budget, None where nothing is done about that before its end.
     `prompt` is what the user asked; a `background` run lets others go first. `tasks` have instructions that the prompt
     may need, `aside` is said last in each request. `compactor` keeps the conversation within its limit, and where there
     is none `new_compactor` makes one when a service says that it is too long. `bounds` tell how many tokens the model
-    reads at once of the results that it was shown a part of, by call id.
+    reads at once of the results that it was shown a part of, by call id. `ahead` are calls begun before they are made.
     """
 
     ledger: Ledger
@@ -42,12 +45,14 @@ class RunContext(msgspec.Struct, frozen=True):
     journal: RunJournal | None = None
     prompt: str = ""
     background: bool = False
+    watch: Watch | None = None
     tasks: Sequence[Task] = ()
     aside: str = ""
     compactor: Compactor | None = None
     new_compactor: Callable[[Conversation], Compactor] | None = None
     fetch: Callable[[str], Awaitable[str | None]] | None = None
     bounds: dict[str, int] = {}
+    ahead: Prefetching | None = None
 
 
 class Job(msgspec.Struct, eq=False):

@@ -15,6 +15,11 @@ class Places:
         self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def free(self) -> int:
+        """How many more may be at work."""
+        return self._free
+
     def take(self) -> bool:
         """Take a place if one is free."""
         if not self._free:

@@ -8,6 +8,9 @@ from concurrent.futures import Executor, Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+MOST_AHEAD = 64
+"""Calls that are begun before the model makes them, at once in the process."""
+
 T = TypeVar("T")
 _Job = tuple["Future[Any]", Callable[[], Any]]
 
@@ -25,11 +28,19 @@ class DaemonPool(Executor):
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
+        self._unfinished = 0
         self._lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        """How many more functions would begin at once."""
+        return self._size - self._unfinished
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """See `concurrent.futures.Executor.submit`."""
         future: Future[T] = Future()
+        with self._lock:
+            self._unfinished += 1
         self._jobs.put((future, lambda: function(*args, **kwargs)))
         if not self._idle.acquire(blocking=False):
             self._start_thread()
@@ -53,6 +64,8 @@ class DaemonPool(Executor):
                 except BaseException as error:  # the waiter decides what it means
                     future.set_exception(error)
             del future, job
+            with self._lock:
+                self._unfinished -= 1
             self._idle.release()
 
 
@@ -61,13 +74,19 @@ class _Here(threading.local):
 
 
 _here = _Here()
-_pools: dict[tuple[int, int], DaemonPool] = {}
+_pools: dict[tuple[int, int, bool], DaemonPool] = {}
 
 
-def pool(size: int) -> DaemonPool:
+def pool(size: int, *, ahead: bool = False) -> DaemonPool:
     """The process's pool of this size; for tools of an agent that itself is run by a tool in such a pool, the next one.
 
-    With one pool for both, the outer tools could hold all the threads that they wait for.
+    With one pool for both, the outer tools could hold all the threads that they wait for. Calls begun `ahead` have
+    pools of their own.
     """
-    key = size, _here.depth
-    return _pools.get(key) or _pools.setdefault(key, DaemonPool(*key))
+    key = size, _here.depth, ahead
+    return _pools.get(key) or _pools.setdefault(key, DaemonPool(size, _here.depth))
+
+
+def pool_ahead() -> DaemonPool:
+    """The one for calls that are begun before the model makes them, so that they never hold up those that it makes."""
+    return pool(MOST_AHEAD, ahead=True)

@@ -1,0 +1,47 @@
+"""What an agent has for its prefetch: what was learned of its runs, its settings, and whether it pays."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from hotloop.tools.prefetch.kept import Known, Learned
+from hotloop.tools.prefetch.past import Past
+from hotloop.tools.prefetch.payoff import Payoff
+from hotloop.tools.prefetch.prefetching import Prefetching
+from hotloop.tools.prefetch.settings import Prefetch
+
+if TYPE_CHECKING:
+    from hotloop.tools.running.executor import Executor
+    from hotloop.tools.running.job import RunContext
+
+_log = logging.getLogger("hotloop.tools")
+
+
+class Prefetcher:
+    """Begins calls ahead for the runs of the agent of this name, by what was `learned`."""
+
+    def __init__(self, settings: Prefetch, agent: str, executor: Executor, learned: Learned) -> None:
+        self.settings = settings
+        self.executor = executor
+        self.payoff = Payoff()
+        self._agent = agent
+        self._learned = learned
+        self._told = False
+
+    def begin(self, run: RunContext) -> Prefetching | None:
+        """A run begins; None if there is nothing to expect of it, or it goes on from a pause."""
+        return Prefetching(self, run) if run.journal is None and self._learned.knows(self._agent) else None
+
+    def expected(self, past: Past) -> list[tuple[Known, dict[str, Any]]]:
+        """The calls that are likely enough to come next and worth it, with their arguments, the surest first."""
+        found = self._learned.expected(self._agent, past, self.settings.confidence, time.time())
+        return [each for each in found if self.payoff.worth_trying(each[0].name, each[0].counts)]
+
+    def choose(self) -> bool:
+        """Whether to begin what is expected; that it does not pay is said once."""
+        if self.payoff.off and not self._told:
+            self._told = True
+            _log.warning("Nothing is begun ahead for %s for a while: turns with it were no quicker.", self._agent)
+        return self.payoff.choose()

@@ -43,7 +43,7 @@ def _of_turn(lanes: list[list[Stage]], calls: list[CallFacts]) -> list[CallStage
     for stages, last in reversed(ended):
         its = left.pop() if left and left[-1].name == last.name else None
         found.append(CallStages(its, sorted(stages, key=lambda stage: stage.start), last))
-    return found
+    return found[::-1]
 
 
 def _end(stages: list[Stage]) -> Stage | None:

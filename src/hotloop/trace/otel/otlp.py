@@ -31,7 +31,7 @@ _THEIRS = (
 _WAITING = 16_384  # spans that may wait to be sent
 _ALL = "spans and metrics"
 _REFUSED = re.compile(r"batch (code: .*)")
-_UNREACHED = re.compile(r"\[Errno -?\d+\] ([^'\")]+)")
+_UNREACHED = re.compile(r"(?:\[Errno -?\d+\]|due to) ([^'\")]+)")
 _WARNING = (
     "No %s reach OpenTelemetry's collector at %s (%s). What is not sent is lost; runs are not held up. "
     "This is told once, until it works again."
@@ -94,7 +94,7 @@ class _Troubles:
         if which not in self._told:
             self._told.add(which)
             found = refused or _UNREACHED.search(reason)
-            _log.warning(_WARNING, which, endpoint, found[1] if found else reason.rstrip("."))
+            _log.warning(_WARNING, which, endpoint, (found[1] if found else reason).rstrip("."))
 
 
 class _Spans(OTLPSpanExporter):

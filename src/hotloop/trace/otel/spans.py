@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from hotloop.masks import without_secrets
 from hotloop.trace.calls import CallStages, calls_of
 from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts, Usage
 from hotloop.trace.otel import names
@@ -49,7 +48,8 @@ class _Spans:
     def __init__(self, record: TraceRecord, content: Content | None) -> None:
         self._record = record
         self._content = content
-        self._epoch = round(record.started * NS_PER_S) - record.start
+        whole = int(record.started)  # a float has no nanoseconds of so many seconds, but of less than one
+        self._epoch = whole * NS_PER_S + round((record.started - whole) * NS_PER_S) - record.start
         self._replies = _replies(record)
         self._common = {names.CONVERSATION: record.session, names.SESSION: record.session} if record.session else {}
 
@@ -101,7 +101,7 @@ class _Spans:
             names.COMPLETION_START: self._moment(facts.first) if facts.first else None,
             names.OUTCOME: facts.outcome,
             names.WHY: facts.why,
-            names.REASON: without_secrets(facts.reason),
+            names.REASON: facts.reason,
             names.TURN: facts.turn,
         }
         if is_counted(facts):

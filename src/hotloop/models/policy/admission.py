@@ -124,6 +124,7 @@ class Admission:
                 if not wait:
                     line.popleft()
                     self._take(waiter.tokens, now)
+                    self._pass_on(waiter)
                     return 0
                 waiter.limited = waiter.limited or self._limited(waiter, now)
             if waiter.until is None:
@@ -144,6 +145,11 @@ class Admission:
         raise ServiceBusy(
             f"The service could not be asked in the time that was left: {why} (waiting: {self.queued:,})."
         )
+
+    def _pass_on(self, waiter: _Waiter) -> None:
+        """Who stood behind it was held up by what it was held up by."""
+        if (behind := self._next()) is not None:
+            behind.limited = behind.limited or waiter.limited
 
     def _limited(self, waiter: _Waiter, now: int) -> str:
         """Which limit holds it up, if one does."""

@@ -11,7 +11,7 @@ import msgspec
 from hotloop.trace.ledger import Ledger
 
 _LONGEST = 64 * 1024  # characters
-_FINE = frozenset({"ok", "cached", "joined"})
+_FINE = frozenset({"ok", "cached", "joined", "prefetched"})
 
 
 def unfit(text: str, finish_reason: str, ledger: Ledger, harmless: Collection[str]) -> str:

@@ -34,6 +34,7 @@ from hotloop.visible import answer_for, one_line, visible
 _HOW = {
     "cached": ", from the cache",
     "joined": ", shared with the same call",
+    "prefetched": ", begun ahead",
     "fallback": ", stood in: time was over",
 }
 

@@ -51,8 +51,8 @@ def timeline(trace: Trace, width: int = 88) -> str:
 
 def notes(trace: Trace) -> list[str]:
     """What there is to say beside the timeline, a line each."""
-    lines = [*attempt_lines(trace), tools_line(trace), output_line(trace), memory_line(trace), context_line(trace)]
-    lines += [cache_line(trace), *warning_lines(trace)]
+    lines = [*attempt_lines(trace), tools_line(trace), prefetch_line(trace), output_line(trace), memory_line(trace)]
+    lines += [context_line(trace), cache_line(trace), *warning_lines(trace)]
     return [line for line in lines if line]
 
 
@@ -90,6 +90,15 @@ def tools_line(trace: Trace) -> str:
     ]
     told = [text for holds, text in parts if holds]
     return f"tools: {', '.join(told)}" if told else ""
+
+
+def prefetch_line(trace: Trace) -> str:
+    """What came of calls that were begun while the model was thinking; "" if there were none."""
+    if not (told := trace.facts.get("prefetch")):
+        return ""
+    won = f", {show_ms(told['won_ms'])} won" if told["used"] else ""
+    vain = f", {show_ms(told['wasted_ms'])} in vain" if told["used"] < told["started"] else ""
+    return f"prefetch: {told['used']} of {told['started']} used{won}{vain}"
 
 
 def output_line(trace: Trace) -> str:

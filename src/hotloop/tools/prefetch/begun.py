@@ -87,10 +87,19 @@ class Begun(msgspec.Struct, eq=False):
         if self.task is not None:
             self.task.cancel()
 
-    def facts(self) -> Ahead:
-        """What came of it."""
-        tool, context, name = self.prepared.tool.name, self.known.context, self.known.name
-        return Ahead(tool, self.turn, self.start, self.end, context, name, self.used, self.failed, self.won)
+    def facts(self, start: int) -> Ahead:
+        """What came of it, in a run that began at `start`."""
+        return Ahead(
+            self.prepared.tool.name,
+            self.turn,
+            ms(self.start - start),
+            ms(self.end - self.start),
+            self.known.context,
+            self.known.name,
+            self.used,
+            self.failed,
+            ms(self.won),
+        )
 
     def _has_thread(self) -> bool:
         """Whether it would begin at once; no plain function can be stopped, and none is to wait for one that hangs."""

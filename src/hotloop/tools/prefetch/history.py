@@ -18,26 +18,26 @@ _UNKNOWN = "?"  # any tool that the run was not offered: what a model makes up i
 
 
 class Ahead(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call that was begun while the model was thinking; times in nanoseconds of the run's clock.
+    """A call that was begun while the model was thinking, so long after the start of the run; times in milliseconds.
 
-    It stood for what `pattern` (its digest) expected in `context`. `used` tells that the model asked for it; then it
-    `won` so much. What was not used, or failed, took its time in vain.
+    It is what a `pattern`, by its name, expected in a `context`. If it was `used`, the call of the model `won` so much.
+    If it was not, because the model made another call or this one failed, it took its time in vain.
     """
 
     tool: str
     turn: int
-    start: int
-    end: int
+    start_ms: float
+    ms: float
     context: str
     pattern: str
     used: bool = False
     failed: bool = False
-    won: int = 0
+    won_ms: float = 0.0
 
     @property
-    def wasted(self) -> int:
-        """Nanoseconds of a tool's work that nobody asked for."""
-        return 0 if self.used else self.end - self.start
+    def wasted_ms(self) -> float:
+        """A tool's work that nobody asked for."""
+        return 0.0 if self.used else self.ms
 
 
 class History(msgspec.Struct, frozen=True):

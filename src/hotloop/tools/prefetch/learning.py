@@ -11,7 +11,6 @@ import msgspec
 from hotloop.tools.prefetch.history import History
 from hotloop.tools.prefetch.past import Past, Seen
 from hotloop.tools.prefetch.patterns import Counts, Pattern, patterns_of
-from hotloop.units import ms
 
 PROVEN = 3
 """Runs that a pattern must have been seen in before it is written down; one with a value in it, of different people."""
@@ -68,7 +67,7 @@ def learn(history: History, rows_of: Callable[[str], Rows], digests: Digests) ->
     for ahead in history.ahead:
         row = rows_of(ahead.context).get(ahead.pattern)
         if row is not None:
-            row.counts.tried(ahead.used, ms(ahead.won), ms(ahead.wasted))
+            row.counts.tried(ahead.used, ahead.won_ms, ahead.wasted_ms)
 
 
 def call_key(tool: str, arguments: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -21,7 +21,6 @@ from hotloop.tools.prefetch.past import Past, Seen
 from hotloop.tools.running import guard
 from hotloop.tools.running.cache import Flight, Kept, Key
 from hotloop.tools.running.graph import Resource, resources
-from hotloop.units import ms
 
 if TYPE_CHECKING:
     from hotloop.tools.prefetch.prefetcher import Prefetcher
@@ -86,12 +85,12 @@ class Prefetching:
         """The run is over: stop what nobody asked for, and put all of it into the ledger."""
         await stop([each.task for each in self._begun if each.task is not None])
         self._end_turn(())
-        if calls := [each.facts() for each in self._begun]:
+        if calls := [each.facts(self._run.ledger.start) for each in self._begun]:
             self._run.ledger.facts[PREFETCH] = {
                 "started": len(calls),
                 "used": sum(call.used for call in calls),
-                "won_ms": ms(sum(call.won for call in calls)),
-                "wasted_ms": ms(sum(call.wasted for call in calls)),
+                "won_ms": sum(call.won_ms for call in calls),
+                "wasted_ms": sum(call.wasted_ms for call in calls),
                 "calls": calls,
             }
 

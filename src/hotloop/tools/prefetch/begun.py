@@ -51,8 +51,13 @@ class Begun(msgspec.Struct, eq=False):
 
     @property
     def idle(self) -> bool:
-        """Whether it is at work and nobody has asked for it."""
-        return not self.end and not self.used
+        """Whether it is at work, may go on, and nobody has asked for it."""
+        return not self.end and not self.used and self.task is not None and not self.task.cancelling()
+
+    @property
+    def own(self) -> bool:
+        """Whether its result is for this run's next turn alone."""
+        return not self.prepared.ttl
 
     def begin(self, run: RunContext, audit: AuditLog | None) -> bool:
         """Begin it; False if its result is known or being had, or if there is no time, no room, or no record of it."""
@@ -76,9 +81,10 @@ class Begun(msgspec.Struct, eq=False):
         return found
 
     def spoil(self) -> None:
-        """What it has read may have been changed: nobody is to have it any more."""
+        """Its time is over, or what it has read may have been changed: no other call is to have it."""
         if not self.used:
             self.stop()
+        if self.own or not self.used:
             self.cache.forget(self.key)
         self.stale = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from sqlite3 import Connection
@@ -37,6 +38,7 @@ _ALL = f"SELECT agent, context, name, pattern, {_COUNTS} FROM patterns WHERE pat
 _INSERT = "INSERT INTO patterns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _OLDEST = "DELETE FROM {0} WHERE at < (SELECT at FROM {0} ORDER BY at DESC LIMIT 1 OFFSET ?)"
 _DIGEST = 8  # bytes
+_SHARE, _AT_ONCE = 0.05, 2.0  # of a thread's time, and seconds of it, go into learning from runs as they end
 
 
 class Known(NamedTuple):
@@ -60,14 +62,15 @@ class Learned:
     def __init__(self, path: str | Path | None = None) -> None:
         self._database = Database(state_path("prefetch.db") if path is None else Path(path), "learned calls", _SCHEMA)
         self.path = self._database.path
-        self._known: dict[tuple[str, str], list[Known]] = {}
+        self._known: dict[str, dict[str, list[Known]]] = {}
         self._unproven: dict[tuple[str, str], dict[str, Pattern]] = {}
+        self._time = Allowance(_SHARE, _AT_ONCE)
         for known in self.known():
-            self._known.setdefault((known.agent, known.context), []).append(known)
+            self._known.setdefault(known.agent, {}).setdefault(known.context, []).append(known)
 
     def knows(self, agent: str) -> bool:
         """Whether there is anything to expect of this agent."""
-        return any(name == agent for name, _ in list(self._known))
+        return agent in self._known
 
     def expected(self, agent: str, past: Past, least: float, now: float) -> list[tuple[Known, dict[str, Any]]]:
         """The calls that tend to come next, with their arguments, of at least this confidence, the surest first.
@@ -75,10 +78,11 @@ class Learned:
         What came after two turns like the last two decides, and where that is not known well what came after one.
         """
         found: list[tuple[float, Known, dict[str, Any]]] = []
+        learned = self._known.get(agent, {})
         decided: set[Pattern] = set()
         contexts = past.contexts()
         for context in contexts:
-            for known in self._known.get((agent, context), ()):
+            for known in learned.get(context, ()):
                 if known.pattern in decided or (known.counts.chances < _ENOUGH and context != contexts[-1]):
                     continue
                 decided.add(known.pattern)
@@ -89,8 +93,11 @@ class Learned:
         return [(known, arguments) for _, known, arguments in found]
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        """Learn from these runs, as far as it was recorded what was said in them."""
-        self.learn(history for record in records if (history := history_of(record)) is not None)
+        """Learn from these runs, or from as many as there is time for."""
+        for record in records:
+            with self._time as some:
+                if some and (history := history_of(record)) is not None:
+                    self.learn([history])
 
     def learn(self, histories: Iterable[History]) -> int:
         """Learn from these runs; from how many, for none is learned from twice."""
@@ -112,9 +119,10 @@ class Learned:
 
         def erase(db: Connection) -> int:
             db.execute(f"DELETE FROM runs{where}", values)
-            for kept in (self._known, self._unproven):
-                for key in [key for key in kept if agent in (None, key[0])]:
-                    del kept[key]
+            for name in [name for name in self._known if agent in (None, name)]:
+                del self._known[name]
+            for key in [key for key in self._unproven if agent in (None, key[0])]:
+                del self._unproven[key]
             (count,) = db.execute(f"SELECT count(pattern) FROM patterns{where}", values).fetchone()
             db.execute(f"DELETE FROM patterns{where}", values)
             return int(count)
@@ -161,7 +169,8 @@ class Learned:
                 unproven[name] = row.pattern
             counts = msgspec.structs.astuple(row.counts)
             db.execute(_INSERT, (agent, context, name, text, b"".join(row.seen), *counts))
-        self._known[agent, context] = known
+        if known or agent in self._known:
+            self._known.setdefault(agent, {})[context] = known
         self._remember(agent, context, unproven)
 
     def _remember(self, agent: str, context: str, unproven: dict[str, Pattern]) -> None:
@@ -169,6 +178,24 @@ class Learned:
         self._unproven[agent, context] = unproven
         while sum(map(len, self._unproven.values())) > _MOST_UNPROVEN:
             del self._unproven[next(iter(self._unproven))]
+
+
+class Allowance:
+    """Time to be used: this share of all the time that goes by, of which `most` seconds can be saved up."""
+
+    def __init__(self, share: float, most: float) -> None:
+        self._share, self._most, self._left = share, most, most
+        self._at = time.monotonic()
+
+    def __enter__(self) -> bool:
+        """Use it; whether there is any."""
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._at) * self._share, self._most)
+        self._at = now
+        return self._left > 0
+
+    def __exit__(self, *_: object) -> None:
+        self._left -= time.monotonic() - self._at
 
 
 def learned_at(path: str | Path | None = None) -> Learned:

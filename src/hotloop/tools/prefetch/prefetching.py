@@ -85,7 +85,7 @@ class Prefetching:
         """The run is over: stop what nobody asked for, and put all of it into the ledger."""
         await stop([each.task for each in self._begun if each.task is not None])
         self._end_turn(())
-        if calls := [each.facts(self._run.ledger.start) for each in self._begun]:
+        if calls := [each.facts(self._run.ledger.start) for each in self._begun if each.start]:
             self._run.ledger.facts[PREFETCH] = {
                 "started": len(calls),
                 "used": sum(call.used for call in calls),
@@ -115,7 +115,7 @@ class Prefetching:
     def _end_turn(self, expected: Collection[Key]) -> None:
         """A reply has been acted on: results that were for that one are forgotten, and what goes on in vain stops."""
         for begun in self._begun:
-            if not begun.prepared.ttl and not begun.stale:
+            if begun.own and not begun.stale:
                 begun.spoil()
             elif begun.idle and begun.key not in expected:
                 begun.stop()

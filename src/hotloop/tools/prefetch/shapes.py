@@ -11,9 +11,10 @@ _WORD = re.compile(rf"(?![{_CJK}])[\w#$@](?:(?![{_CJK}])[\w@.%+\-/:])*")
 _RUN = re.compile(r"\d+(?![^\W_])|[^\W\d_]+(?![^\W_])|[^\W_]+|.", re.S)
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def words(text: str) -> tuple[str, ...]:
     """The different words of a text, in their order, without the marks around them."""
-    return list(dict.fromkeys(each.rstrip(".:-/+%@") for each in _WORD.findall(text[:_LONGEST])))
+    return tuple(dict.fromkeys(each.rstrip(".:-/+%@") for each in _WORD.findall(text[:_LONGEST])))
 
 
 def words_like(text: str, shape: str) -> list[str]:

@@ -1,0 +1,54 @@
+"""An exporter that holds runs against rules, and tells when one begins to be broken, and when it no longer is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from hotloop.fields import require
+from hotloop.trace.alerts.alert import Alert, LogSink, Sink
+from hotloop.trace.alerts.rule import Rule
+from hotloop.trace.alerts.watch import Watch
+from hotloop.trace.measured import Measured
+from hotloop.trace.record import TraceRecord
+from hotloop.words import listed
+
+_log = logging.getLogger("hotloop.alerts")
+_TO_LOG = (LogSink(),)
+
+
+class Alerts:
+    """Tells alerts by these `rules`, `to` these places: the log, if no other is given.
+
+    Raises ConfigError for a rule that is told at a place that there is not, or cannot be told from another.
+    """
+
+    def __init__(self, rules: Sequence[Rule], to: Sequence[Sink] = _TO_LOG) -> None:
+        self._watches = [Watch(rule) for rule in rules]
+        self._sinks = {sink.name: sink for sink in to}
+        names = [(rule.name or rule.when, rule.about) for rule in rules]
+        for rule, name in zip(rules, names, strict=True):
+            require(names.count(name) == 1, f"There are several rules {name[0]}; give one another name.")
+            for place in rule.to:
+                there = f"The rule {name[0]} is told to {place}; there are {listed(place, self._sinks)}."
+                require(place in self._sinks, there)
+
+    def export(self, records: Sequence[TraceRecord]) -> None:
+        """See `hotloop.trace.recorder.Exporter`."""
+        for record in records:
+            run = Measured(record)
+            for watch in self._watches:
+                for alert in watch.see(run):
+                    self._tell(alert, watch.rule.to or tuple(self._sinks))
+
+    def close(self) -> None:
+        """See `hotloop.trace.recorder.Exporter`."""
+        for sink in self._sinks.values():
+            sink.close()
+
+    def _tell(self, alert: Alert, places: Sequence[str]) -> None:
+        for place in places:
+            try:
+                self._sinks[place].tell(alert)
+            except Exception as error:  # a place is anybody's code, and the others are to hear of it all the same
+                _log.warning("An alert could not be told to %s: %s", place, error)

@@ -1,0 +1,105 @@
+"""What a rule for alerts says."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from hotloop.fields import Count, Seconds, Text, check_fields, require
+from hotloop.trace.trace import ROWS
+from hotloop.units import parse_duration
+from hotloop.words import listed
+
+When = Literal[
+    "tool_p95", "end_to_end_p95", "context", "cached_share_falls", "tpot_jitter", "over_budget", "error_rate"
+]
+Place = Literal["log", "webhook", "prometheus"]
+
+_TIMES = ("tool_p95", "end_to_end_p95")  # which may be held against the budget instead of a limit
+_SHARES = ("cached_share_falls", "over_budget", "error_rate")
+_BELONGS = {"tool": ("tool_p95",), "row": ("over_budget",), "model": ("context", "cached_share_falls", "tpot_jitter")}
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """When to alert: once a figure of the last `window` seconds is over `over`, out of `at_least` so many values.
+
+    | when | the figure | over |
+    |---|---|---|
+    | tool_p95 | the p95 of the calls of a `tool`, None: of each | a time; None: the budget of the tools |
+    | end_to_end_p95 | the p95 of runs | a time; None: the budget's total |
+    | context | the p95 of the longest prompt of a run | tokens, or a share ("80%") of the context's limit |
+    | cached_share_falls | by how much the cached share of the prompt fell since the window before | a share |
+    | tpot_jitter | the p95 over the p50 of the time per output token | a number, 1 for none |
+    | over_budget | the share of the runs in which a `row` of the budget, None: any, was over | a share |
+    | error_rate | the share of the runs that failed | a share |
+
+    A time is seconds or a text ("400ms"), a share a number or a text (0.05, "5%"). `model` is the one that it is about,
+    None: each. `name` tells it from others of the same `when`. `to` are the places it is told at, none: all that there
+    are. Raises ConfigError.
+    """
+
+    when: When
+    over: float | Text | None = None
+    tool: Text | None = None
+    model: Text | None = None
+    row: Text | None = None
+    window: Seconds = 300.0
+    at_least: Count = 20
+    name: Text | None = None
+    to: tuple[Place, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(Rule, msgspec.structs.asdict(self), "Rule")
+        for field, whens in _BELONGS.items():
+            fits = getattr(self, field) is None or self.when in whens
+            require(fits, f"Rule({field}=...): {self.when} is not about a {field}; leave it out.")
+        rows = [*ROWS, "total"]
+        known = self.row is None or self.row in rows
+        require(known, f"Rule(row={self.row!r}): there are {listed(str(self.row), rows)}.")
+        needs_no_limit = self.over is not None or self.when in _TIMES
+        require(needs_no_limit, f"Rule(over=...) is missing: say what {self.when} may not be over.")
+        self._read()
+
+    @property
+    def limit(self) -> float | None:
+        """What the figure may not be over, in seconds, tokens or as a number; None for what the budget says."""
+        return self._read()[0]
+
+    @property
+    def of_context(self) -> bool:
+        """Whether the limit is a share of what the context may hold."""
+        return self._read()[1]
+
+    @property
+    def about(self) -> str | None:
+        """The tool, model or row that it is about; None for each."""
+        return self.tool or self.model or self.row
+
+    def _read(self) -> tuple[float | None, bool]:
+        """The limit, and whether it was written as a percentage. Raises ConfigError."""
+        if self.over is None:
+            return None, False
+        percents = isinstance(self.over, str) and self.over.strip().endswith("%")
+        try:
+            value = self._number(self.over, percents)
+        except ValueError:
+            value = math.nan
+        most = 1.0 if self.when in _SHARES or percents else math.inf
+        require(0 <= value <= most and math.isfinite(value), f"Rule(over={self.over!r}): {self._expected()}.")
+        return value, percents
+
+    def _number(self, over: float | str, percents: bool) -> float:
+        if self.when in _TIMES:
+            return parse_duration(over)
+        if isinstance(over, str):
+            return float(over.strip().removesuffix("%")) / (100 if percents else 1)
+        return over
+
+    def _expected(self) -> str:
+        if self.when in _TIMES:
+            return "give a time, like 0.4 or 400ms"
+        if self.when in _SHARES:
+            return "give a share, like 0.05 or 5%"
+        return "give tokens, or a share like 80%" if self.when == "context" else "give a number, like 2"

@@ -16,7 +16,7 @@ _TEXTS = (
     r"(before its hedge|reply to calls|tools done|tools listed|end of run|for a free place|kept answer|nothing kept)",
     r"(session (?:loaded|committed)|waited for the (?:session|summary)|while the run waited|ahead)",
     r"(opened|kept|failed|saved|recorded|stopped|summarized|left out|parts|parts, cut|cut|ok|rejected)",
-    r"(error|cached|joined|fallback|refused|unknown|pending|known|cancelled|discarded|skipped)",
+    r"(error|cached|joined|fallback|refused|unknown|pending|known|prefetched|cancelled|discarded|skipped)",
     rf"(cut: no (?:room|time) for a summary|cut: no summary within {_SECONDS})",
     r"(cut: the summary (?:was given up|failed: \w+|was too long|was empty))",
     r"(\d+ facts?|late, left out)",

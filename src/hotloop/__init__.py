@@ -64,6 +64,7 @@ if typing.TYPE_CHECKING:
     from hotloop.tools.openapi import tools_from_openapi
     from hotloop.tools.remembering import memory_tools
     from hotloop.tools.sandbox import SandboxLimits
+    from hotloop.trace.otel.exporter import OTelExporter
     from hotloop.trace.store import TraceStore
 
 _LATE = {  # imported when they are asked for, since few programs do
@@ -72,6 +73,7 @@ _LATE = {  # imported when they are asked for, since few programs do
     "Fact": "hotloop.context.memory.fact",
     "MCPServer": "hotloop.tools.mcp",
     "Memory": "hotloop.context.memory.memory",
+    "OTelExporter": "hotloop.trace.otel.exporter",
     "SandboxLimits": "hotloop.tools.sandbox",
     "TraceStore": "hotloop.trace.store",
     "memory_tools": "hotloop.tools.remembering",
@@ -102,6 +104,7 @@ __all__ = [
     "Meta",
     "Model",
     "ModelError",
+    "OTelExporter",
     "OutputPartial",
     "Policy",
     "ReasoningDelta",

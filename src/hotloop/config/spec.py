@@ -10,6 +10,7 @@ import msgspec
 from hotloop.budget import Budget
 from hotloop.config.contextspec import ContextSpec, MemorySpec, SessionsSpec, TextOrFile
 from hotloop.config.modelspec import InferenceSpec, ModelSpec, RouterSpec
+from hotloop.config.telemetryspec import TelemetrySpec
 from hotloop.config.toolspec import ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.fields import Count, Seconds, SecondsOrZero, SomeShare, Text
@@ -56,6 +57,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemorySpec | None = None
     sessions: SessionsSpec = SessionsSpec()
     traces: Traces | bool | None = None
+    telemetry: TelemetrySpec = TelemetrySpec()
     budget: Budget | None = None
     max_turns: Count = 10
     output: Text | None = None

@@ -33,6 +33,7 @@ def test_nothing_else_is_public():
         "Fact",
         "MCPServer",
         "Memory",
+        "OTelExporter",
         "SandboxLimits",
         "TraceStore",
         "memory_tools",

@@ -184,8 +184,8 @@ def test_ten_thousand_runs_are_billed_and_compared_in_a_few_seconds():
     for run in made:
         run.stages += [Stage("overhead", ns(place), ns(place) + 1, 0) for place in range(10)]
     kept = [msgspec.msgpack.encode(run) for run in made] * 100
-    begun = time.perf_counter()
+    begun = time.process_time()
     bill = bill_of(map(msgspec.msgpack.Decoder(TraceRecord).decode, kept), "1")
     assert compare(bill, bill).held
     assert bill.runs == 10_000
-    assert time.perf_counter() - begun < 6  # 2 s on a quiet machine
+    assert time.process_time() - begun < 6  # 2 s on a quiet machine

@@ -45,7 +45,8 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.models.get(name) or self.of_stage("model")
 
     def of_stage(self, name: str) -> str:
-        """The owner of a stage by its kind, or of its row of the budget; "" for nobody."""
+        """The owner of a stage by its kind, or of a row of the budget; "" for nobody."""
+        name = name.removeprefix("turn.")
         return self.stages.get(name) or self.stages.get(_ROW_OF.get(name, ""), "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from hotloop.trace.ledger import AttemptFacts, Usage
@@ -51,9 +51,16 @@ class Measured:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """What each row of the budget took on the critical path, and "total"."""
-        rows = {row: sum(self.stages.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
-        return rows | {"total": self.took}
+        """What each row of the budget took on the critical path: of the run, and of the turn that took most of it.
+
+        They are named as in `Budget.limits`: "model", "total", "turn.model".
+        """
+        rows = _rows(self.stages) | {"total": self.took}
+        for turn in {step.stage.turn for step in self._steps}:
+            stages = _sums((step.stage.kind, step) for step in self._steps if step.stage.turn == turn)
+            for row, took in (_rows(stages) | {"total": sum(stages.values())}).items():
+                rows[f"turn.{row}"] = max(rows.get(f"turn.{row}", 0), took)
+        return rows
 
     @cached_property
     def calls(self) -> list[tuple[str, int]]:
@@ -90,6 +97,10 @@ class Measured:
         """The model that gave the reply of each turn."""
         told = {turn.turn: turn.model for turn in self.record.turns if turn.model}
         return told | {each.turn: each.model for each in self.replies}
+
+
+def _rows(stages: Mapping[str, int]) -> dict[str, int]:
+    return {row: sum(stages.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
 
 
 def _sums(named: Iterable[tuple[str, Step]]) -> dict[str, int]:

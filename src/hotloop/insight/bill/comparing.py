@@ -44,7 +44,7 @@ class Limit(msgspec.Struct, frozen=True):
     """A row of the budget; times in milliseconds.
 
     "over" is a p95 that is surely over the limit, "ok" one that surely is not; the true one lies from `low` to `high`.
-    `newly` tells that the earlier version was not over.
+    `newly` tells that it is over, and the earlier version, which had a limit there too, would not have been.
     """
 
     name: str
@@ -100,12 +100,11 @@ def compare(before: Bill, after: Bill, tolerance: float = 0.05) -> Diff:
 
 def limits(bill: Bill, before: Bill | None = None) -> list[Limit]:
     """What of its budget a version keeps, and what of that an earlier one had kept."""
-    earlier = None if before is None else {line.name: line.times for line in before.budget}
-    return [_limit(line, newly=earlier is not None and not _over(earlier.get(line.name), line)) for line in bill.budget]
+    earlier = {line.name: line.times for line in before.budget} if before is not None else {}
+    return [_limit(line, earlier.get(line.name)) for line in bill.budget]
 
 
-def _limit(line: BudgetLine, *, newly: bool) -> Limit:
-    """`newly` tells that it would be news if it were over."""
+def _limit(line: BudgetLine, earlier: Times | None) -> Limit:
     p95, (low, high) = line.times.estimate(_QUANTILES["p95"], LEVEL)
     over = _over(line.times, line)
     return Limit(
@@ -117,13 +116,13 @@ def _limit(line: BudgetLine, *, newly: bool) -> Limit:
         high=high,
         over_share=line.over / line.times.values,
         verdict="over" if over else "ok" if high <= line.limit else "unclear",
-        newly=newly and over,
+        newly=over and earlier is not None and not _over(earlier, line),
     )
 
 
-def _over(times: Times | None, line: BudgetLine) -> bool:
+def _over(times: Times, line: BudgetLine) -> bool:
     """Whether the p95 of these times is surely over the limit of the line."""
-    return times is not None and times.estimate(_QUANTILES["p95"], LEVEL).interval.low > line.limit
+    return times.estimate(_QUANTILES["p95"], LEVEL).interval.low > line.limit
 
 
 def _measures(before: Row, after: Row) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         for field, whens in _BELONGS.items():
             fits = getattr(self, field) is None or self.when in whens
             require(fits, f"Rule({field}=...): {self.when} is not about a {field}; leave it out.")
-        rows = [*ROWS, "total"]
+        rows = [f"{of}{row}" for of in ("", "turn.") for row in (*ROWS, "total")]
         known = self.row is None or self.row in rows
         require(known, f"Rule(row={self.row!r}): there are {listed(str(self.row), rows)}.")
         needs_no_limit = self.over is not None or self.when in _TIMES

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from hotloop import ConfigError
-from hotloop.trace.alerts import Alert, Alerts, Rule, Webhook, webhook
-from hotloop.trace.prometheus import PrometheusExporter
+from hotloop.trace.alerts import webhook
+from hotloop.trace.alerts.alert import Alert
+from hotloop.trace.alerts.alerts import Alerts
+from hotloop.trace.alerts.rule import AlertRule
+from hotloop.trace.alerts.webhook import Webhook
+from hotloop.trace.prometheus.exporter import PrometheusExporter
 from made_runs import AT, run_of
 
 ALERT = Alert(name="tool_p95", agent="orders", of="lookup", owner="", began=True, value=1.0, limit=0.4, at=AT,
@@ -121,7 +125,7 @@ def test_what_is_no_url_of_the_web_is_refused_without_showing_it(url):
 
 def test_prometheus_shows_which_alerts_are_on():
     exporter = PrometheusExporter()
-    alerts = Alerts([Rule(when="tool_p95", over=0.4, window=30, at_least=1)], [exporter])
+    alerts = Alerts([AlertRule(when="tool_p95", over=0.4, window=30, at_least=1)], [exporter])
     labels = {"alert": "tool_p95", "agent": "orders", "of": "lookup"}
     alerts.export([run_of({"lookup": 1.0})])
     assert exporter.registry.get_sample_value("hotloop_alert", labels) == 1

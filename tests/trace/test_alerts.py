@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from hotloop import ConfigError, Usage
-from hotloop.trace.alerts import Alert, Alerts, LogSink, Rule
+from hotloop.trace.alerts.alert import Alert, LogSink
+from hotloop.trace.alerts.alerts import Alerts
+from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.declared import Declared, Owners
 from hotloop.trace.record import TraceRecord
 from made_runs import AT, run_of
@@ -31,7 +33,7 @@ class Heard:
         self.name = "closed"
 
 
-def told(rule: Rule, runs: Iterable[TraceRecord]) -> list[Alert]:
+def told(rule: AlertRule, runs: Iterable[TraceRecord]) -> list[Alert]:
     heard = Heard()
     Alerts([rule], [heard]).export(list(runs))
     return heard.alerts
@@ -47,7 +49,7 @@ def began(alerts: list[Alert]) -> list[bool]:
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over_and_once_each():
-    rule = Rule(when="tool_p95", tool="lookup", over="400ms", window=60, at_least=10)
+    rule = AlertRule(when="tool_p95", tool="lookup", over="400ms", window=60, at_least=10)
     slow = runs(*[0.1] * 20, *[0.6] * 20, declared=OWNED)
     first, last = told(rule, [*slow, *runs(*[0.1] * 90, at=40, declared=OWNED)])
     assert (first.name, first.agent, first.of, first.owner) == ("tool_p95", "orders", "lookup", "team-orders")
@@ -60,21 +62,21 @@ def test_an_alert_is_told_when_it_begins_and_when_it_is_over_and_once_each():
 
 
 def test_a_figure_about_its_limit_does_not_flap():
-    rule = Rule(when="end_to_end_p95", over=0.5, window=5, at_least=3)  # thinking takes 0.2 s of it
+    rule = AlertRule(when="end_to_end_p95", over=0.5, window=5, at_least=3)  # thinking takes 0.2 s of it
     about = [0.29, 0.29, 0.29, *[0.31, 0.29, 0.28] * 50]
     assert began(told(rule, runs(*about, every=2))) == [True]
     assert began(told(rule, runs(*about, *[0.24] * 6, every=2))) == [True, False]
 
 
 def test_nothing_is_told_of_too_few_values_or_of_what_is_too_long_ago():
-    rule = Rule(when="tool_p95", over=0.4, window=60, at_least=10)
+    rule = AlertRule(when="tool_p95", over=0.4, window=60, at_least=10)
     assert told(rule, runs(*[9.0] * 9)) == []
     assert told(rule, runs(*[9.0] * 40, every=10)) == []
     assert began(told(rule, runs(*[9.0] * 10))) == [True]
 
 
 def test_an_alert_about_what_is_no_longer_there_is_over():
-    rule = Rule(when="tool_p95", over=0.4, window=60, at_least=10)
+    rule = AlertRule(when="tool_p95", over=0.4, window=60, at_least=10)
     others = [run_of({"search": 0.1}, at=AT + 100)]
     _, last = told(rule, [*runs(*[9.0] * 10), *others])
     assert (last.began, last.of, last.value) == (False, "lookup", None)
@@ -82,10 +84,10 @@ def test_an_alert_about_what_is_no_longer_there_is_over():
 
 
 def test_without_a_limit_of_its_own_a_rule_takes_the_budgets():
-    rule = Rule(when="tool_p95", at_least=5)
+    rule = AlertRule(when="tool_p95", at_least=5)
     (alert,) = told(rule, runs(*[0.3] * 5, limits={"tools": 0.25}))
     assert alert.limit == 0.25
-    (alert,) = told(Rule(when="end_to_end_p95", at_least=5), runs(*[0.3] * 5, limits={"total": 0.4}))
+    (alert,) = told(AlertRule(when="end_to_end_p95", at_least=5), runs(*[0.3] * 5, limits={"total": 0.4}))
     assert (alert.limit, alert.value, alert.of) == (0.4, 0.5, "")
     assert told(rule, runs(*[0.3] * 5)) == []
 
@@ -94,18 +96,18 @@ def test_without_a_limit_of_its_own_a_rule_takes_the_budgets():
     ("over", "value"), [(900, 1000), ("45%", 0.5), (1100, None), ("55%", None)], ids=["tokens", "share", "", "no share"]
 )
 def test_a_context_is_held_against_tokens_or_a_share_of_its_limit(over, value):
-    alerts = told(Rule(when="context", over=over, at_least=5), runs(*[0.1] * 5, declared=OWNED))
+    alerts = told(AlertRule(when="context", over=over, at_least=5), runs(*[0.1] * 5, declared=OWNED))
     assert [(alert.of, alert.value, alert.owner) for alert in alerts] == (
         [] if value is None else [("gpt", value, "ml")]
     )
 
 
 def test_a_share_of_a_limit_that_nobody_knows_is_told_of_nobody():
-    assert told(Rule(when="context", over="1%", at_least=5), runs(*[0.1] * 5)) == []
+    assert told(AlertRule(when="context", over="1%", at_least=5), runs(*[0.1] * 5)) == []
 
 
 def test_a_cached_share_is_held_against_its_own_earlier_window_until_it_is_back():
-    rule = Rule(when="cached_share_falls", over="20%", window=50, at_least=10)
+    rule = AlertRule(when="cached_share_falls", over="20%", window=50, at_least=10)
     cached, uncached = Usage(1000, 50, 800), Usage(1000, 50, 100)
     came = [*runs(*[0.1] * 100, usage=cached), *runs(*[0.1] * 300, at=100, usage=uncached)]
     (alert,) = told(rule, came)
@@ -116,7 +118,7 @@ def test_a_cached_share_is_held_against_its_own_earlier_window_until_it_is_back(
 
 
 def test_jitter_is_how_far_the_slow_replies_are_from_the_usual_ones():
-    rule = Rule(when="tpot_jitter", over=3, at_least=10)
+    rule = AlertRule(when="tpot_jitter", over=3, at_least=10)
     steady = runs(*[0.1] * 20)
     (alert,) = told(rule, [*steady, *runs(*[0.1] * 3, at=20, tpot=0.02)])
     assert (alert.of, alert.value) == ("gpt", 10)
@@ -126,21 +128,21 @@ def test_jitter_is_how_far_the_slow_replies_are_from_the_usual_ones():
 
 def test_a_row_that_is_over_its_budget_too_often_is_told_by_its_name():
     often = runs(*[0.1, 0.1, 0.1, 0.4] * 10, limits={"tools": 0.2, "model": 1, "total": 0.5})
-    rule = Rule(when="over_budget", over=0.2, at_least=10)
+    rule = AlertRule(when="over_budget", over=0.2, at_least=10)
     assert [(alert.of, round(alert.value, 2)) for alert in told(rule, often)] == [("tools", 0.25), ("total", 0.25)]
-    (alert,) = told(Rule(when="over_budget", row="tools", over=0.2, at_least=10), often)
+    (alert,) = told(AlertRule(when="over_budget", row="tools", over=0.2, at_least=10), often)
     assert alert.text.startswith("orders: 25.0% of the runs are over the budget of tools, over 20.0%")
 
 
 def test_failures_are_a_share_of_the_runs_that_came_to_an_end():
     came = [run_of(at=AT + place, outcome="failed" if place % 5 == 4 else "ok") for place in range(20)]
     came[3] = run_of(at=AT + 3, outcome="cancelled")
-    (alert,) = told(Rule(when="error_rate", over="15%", at_least=15), came)
+    (alert,) = told(AlertRule(when="error_rate", over="15%", at_least=15), came)
     assert alert.value == pytest.approx(3 / 15)
 
 
 def test_each_agent_and_each_tool_has_a_figure_of_its_own_and_of_too_many_the_first_fifty():
-    rule = Rule(when="tool_p95", over=0.4, at_least=2)
+    rule = AlertRule(when="tool_p95", over=0.4, at_least=2)
     mixed = [*runs(9.0, name="one"), *runs(9.0, name="two")]
     assert told(rule, mixed) == []
     assert [alert.agent for alert in told(rule, [*mixed, *runs(9.0, name="two", at=1)])] == ["two"]
@@ -155,8 +157,8 @@ def test_an_alert_goes_to_all_places_or_to_those_that_its_rule_names_and_one_tha
 
     log, webhook = Heard(), Heard("webhook")
     rules = [
-        Rule(when="tool_p95", over=0.4, at_least=1),
-        Rule(when="end_to_end_p95", over=0.4, at_least=1, to=("webhook",)),
+        AlertRule(when="tool_p95", over=0.4, at_least=1),
+        AlertRule(when="end_to_end_p95", over=0.4, at_least=1, to=("webhook",)),
     ]
     alerts = Alerts(rules, [Broken("prometheus"), log, webhook])
     alerts.export(runs(1.0))
@@ -168,7 +170,7 @@ def test_an_alert_goes_to_all_places_or_to_those_that_its_rule_names_and_one_tha
 
 
 def test_alerts_are_logged_as_warnings_and_nothing_in_a_name_acts_on_a_terminal(caplog):
-    Alerts([Rule(when="tool_p95", over=0.4, at_least=1)]).export([run_of({"look\x1b[2Jup": 1.0})])
+    Alerts([AlertRule(when="tool_p95", over=0.4, at_least=1)]).export([run_of({"look\x1b[2Jup": 1.0})])
     (line,) = caplog.records
     assert (line.name, line.levelno) == ("hotloop.alerts", logging.WARNING)
     assert "look\\u001b[2Jup is 1,000 ms, over 400 ms" in line.getMessage()
@@ -192,13 +194,13 @@ def test_alerts_are_logged_as_warnings_and_nothing_in_a_name_acts_on_a_terminal(
 )
 def test_a_rule_that_cannot_be_is_told(options, message):
     with pytest.raises(ConfigError, match=message):
-        Rule(**options)
+        AlertRule(**options)
 
 
 def test_rules_that_cannot_be_told_apart_or_told_anywhere_are_refused():
-    rule = Rule(when="error_rate", over=0.1)
+    rule = AlertRule(when="error_rate", over=0.1)
     with pytest.raises(ConfigError, match="several rules error_rate"):
-        Alerts([rule, Rule(when="error_rate", over=0.5)])
-    Alerts([rule, Rule(when="error_rate", over=0.5, name="many errors")])
+        Alerts([rule, AlertRule(when="error_rate", over=0.5)])
+    Alerts([rule, AlertRule(when="error_rate", over=0.5, name="many errors")])
     with pytest.raises(ConfigError, match="error_rate is told to webhook; there are log"):
-        Alerts([Rule(when="error_rate", over=0.1, to=("webhook",))], [LogSink()])
+        Alerts([AlertRule(when="error_rate", over=0.1, to=("webhook",))], [LogSink()])

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hotloop import Agent, ConfigError, tool
 from hotloop.testing import ScriptedModel, call, raw, run_virtual
 from hotloop.trace.ledger import AttemptFacts, CallFacts, ToolFacts, Usage
-from hotloop.trace.prometheus import PrometheusExporter
+from hotloop.trace.prometheus.exporter import PrometheusExporter
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.recorder import recorder
 from made_runs import run_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hotloop.fields import require
 from hotloop.trace.alerts.alert import Alert, LogSink, Sink
-from hotloop.trace.alerts.rule import Rule
+from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.alerts.watch import Watch
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
@@ -23,7 +23,7 @@ class Alerts:
     Raises ConfigError for a rule that is told at a place that there is not, or cannot be told from another.
     """
 
-    def __init__(self, rules: Sequence[Rule], to: Sequence[Sink] = _TO_LOG) -> None:
+    def __init__(self, rules: Sequence[AlertRule], to: Sequence[Sink] = _TO_LOG) -> None:
         self._watches = [Watch(rule) for rule in rules]
         self._sinks = {sink.name: sink for sink in to}
         names = [(rule.name or rule.when, rule.about) for rule in rules]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotloop.trace.alerts.rule import Rule
+from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.alerts.signals import Reading, Signal
 from hotloop.trace.window import Window
 
@@ -13,7 +13,7 @@ _BACK = 0.9  # of the limit: only there an alert is over, so that it does not fl
 class Figure:
     """What runs came to in the last minutes; `since` is when it went over its limit, None while it is not."""
 
-    def __init__(self, rule: Rule, signal: Signal) -> None:
+    def __init__(self, rule: AlertRule, signal: Signal) -> None:
         self.since: float | None = None
         self._rule = rule
         self._signal = signal

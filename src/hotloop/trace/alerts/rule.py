@@ -22,7 +22,7 @@ _SHARES = ("cached_share_falls", "over_budget", "error_rate")
 _BELONGS = {"tool": ("tool_p95",), "row": ("over_budget",), "model": ("context", "cached_share_falls", "tpot_jitter")}
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     """When to alert: once a figure of the last `window` seconds is over `over`, out of `at_least` so many values.
 
     | when | the figure | over |
@@ -51,15 +51,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     to: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
-        check_fields(Rule, msgspec.structs.asdict(self), "Rule")
+        check_fields(AlertRule, msgspec.structs.asdict(self), "AlertRule")
         for field, whens in _BELONGS.items():
             fits = getattr(self, field) is None or self.when in whens
-            require(fits, f"Rule({field}=...): {self.when} is not about a {field}; leave it out.")
+            require(fits, f"AlertRule({field}=...): {self.when} is not about a {field}; leave it out.")
         rows = [f"{of}{row}" for of in ("", "turn.") for row in (*ROWS, "total")]
         known = self.row is None or self.row in rows
-        require(known, f"Rule(row={self.row!r}): there are {listed(str(self.row), rows)}.")
+        require(known, f"AlertRule(row={self.row!r}): there are {listed(str(self.row), rows)}.")
         needs_no_limit = self.over is not None or self.when in _TIMES
-        require(needs_no_limit, f"Rule(over=...) is missing: say what {self.when} may not be over.")
+        require(needs_no_limit, f"AlertRule(over=...) is missing: say what {self.when} may not be over.")
         self._read()
 
     @property
@@ -87,7 +87,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError:
             value = math.nan
         most = 1.0 if self.when in _SHARES or percents else math.inf
-        require(0 <= value <= most and math.isfinite(value), f"Rule(over={self.over!r}): {self._expected()}.")
+        require(0 <= value <= most and math.isfinite(value), f"AlertRule(over={self.over!r}): {self._expected()}.")
         return value, percents
 
     def _number(self, over: float | str, percents: bool) -> float:

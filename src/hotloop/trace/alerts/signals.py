@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from hotloop.trace.alerts.rule import Rule, When
+from hotloop.trace.alerts.rule import AlertRule, When
 from hotloop.trace.declared import Owners, declared_of
 from hotloop.trace.measured import Measured
 from hotloop.trace.window import Window
@@ -21,7 +21,7 @@ class Reading(NamedTuple):
     limit: float | None = None
 
 
-Read = Callable[[Measured, Rule], Iterator[Reading]]
+Read = Callable[[Measured, AlertRule], Iterator[Reading]]
 SumUp = Callable[[Window], float]
 Show = Callable[[float], str]
 OwnerOf = Callable[[Owners, str], str]
@@ -70,19 +70,19 @@ def _mean(window: Window) -> float:
     return window.total / window.weight if window.weight else 0.0
 
 
-def _tool_times(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _tool_times(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     budget = run.record.limits.get("tools")
     limit = None if budget is None else budget / NS_PER_S
     return (Reading(tool, took / NS_PER_S, limit=limit) for tool, took in run.calls)
 
 
-def _run_times(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _run_times(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     if run.record.outcome == "ok":
         budget = run.record.limits.get("total")
         yield Reading("", run.took / NS_PER_S, limit=None if budget is None else budget / NS_PER_S)
 
 
-def _contexts(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _contexts(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     whole = declared_of(run.record).context_limit if rule.of_context else 1
     longest: dict[str, int] = {}
     for reply in run.replies:
@@ -92,25 +92,25 @@ def _contexts(run: Measured, rule: Rule) -> Iterator[Reading]:
             yield Reading(model, tokens / whole)
 
 
-def _cached(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _cached(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     for reply in run.replies:
         whole, cached = reply.usage.input_tokens, reply.usage.cached_tokens
         if whole and cached is not None:
             yield Reading(reply.model, cached, whole)
 
 
-def _tpots(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _tpots(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     return (Reading(model, tpot) for model, tpot in run.tpots)
 
 
-def _over_budget(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _over_budget(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     if run.record.outcome == "ok":
         for row, limit in run.record.limits.items():
             if row in run.rows:
                 yield Reading(row, float(run.rows[row] > limit))
 
 
-def _errors(run: Measured, rule: Rule) -> Iterator[Reading]:
+def _errors(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     if run.record.outcome in ("ok", "failed"):
         yield Reading("", float(run.record.outcome == "failed"))
 

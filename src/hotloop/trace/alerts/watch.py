@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotloop.trace.alerts.alert import Alert
 from hotloop.trace.alerts.figure import Figure
-from hotloop.trace.alerts.rule import Rule
+from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.alerts.signals import SIGNALS
 from hotloop.trace.declared import declared_of
 from hotloop.trace.measured import Measured
@@ -18,7 +18,7 @@ _MOST = 50  # figures of one rule
 class Watch:
     """A rule, with a figure for each tool, model or row of each agent that it is about, for the first fifty of them."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: AlertRule) -> None:
         self.rule = rule
         self._signal = SIGNALS[rule.when]
         self._figures: dict[tuple[str, str], Figure] = {}

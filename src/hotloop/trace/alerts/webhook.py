@@ -31,6 +31,18 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
+def check_url(url: str) -> None:
+    """Raise ConfigError, which does not show it, for what alerts cannot be posted to."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+    except ValueError:
+        usable = False
+    require(
+        usable and url.isprintable() and " " not in url, "The webhook is no http or https URL, or has a user in it."
+    )
+
+
 class Webhook:
     """Posts each alert to a URL: an object with `text`, as chats want it, and all else that the alert has.
 
@@ -41,9 +53,8 @@ class Webhook:
     name = "webhook"
 
     def __init__(self, url: str, *, timeout: float = 5.0) -> None:
+        check_url(url)
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
-        require(usable, "The webhook is no http or https URL, or one with a user in it.")
         self._url = url
         self._where = f"{parts.scheme}://{parts.hostname}/***"
         self._timeout = timeout

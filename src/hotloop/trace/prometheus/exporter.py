@@ -5,27 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from wsgiref.simple_server import WSGIServer
+from typing import TYPE_CHECKING
 
 from hotloop.errors import ConfigError
 from hotloop.fields import require
-from hotloop.trace.alerts.alert import Alert
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
 
-try:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
-except ModuleNotFoundError:
-    raise ConfigError('Metrics of Prometheus need one more package: pip install "hotloop[prometheus]".') from None
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
 
-from hotloop.trace.prometheus.series import Series
+    from prometheus_client import CollectorRegistry
+
+    from hotloop.trace.alerts.alert import Alert
+
+_MISSING = 'Metrics of Prometheus need one more package: pip install "hotloop[prometheus]".'
 
 
 class PrometheusExporter:
-    """Metrics of runs in a `registry` (None: one of its own), served at http://host:port/metrics if there is a port.
+    """An `Exporter` that keeps metrics of runs in a `registry` of prometheus_client, None for one of its own.
 
-    They are served from the first run on, or from `serve`; port 0 is any free one. The exporter may belong to several
-    agents, and be one of the places that alerts are told to. Raises ConfigError for a port that cannot be.
+    With a `port` they are served at http://host:port/metrics, from the first run on or from `serve`; port 0 is any free
+    one. Several agents may share it, and it is one of the places that `Alerts` can tell theirs to.
+
+    Raises ConfigError for what cannot be, and without prometheus_client.
     """
 
     name = "prometheus"
@@ -38,17 +41,20 @@ class PrometheusExporter:
         registry: CollectorRegistry | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        require(port is None or 0 <= port < 1 << 16, f"PrometheusExporter(port={port!r}): give a port, 0 to 65535.")
+        try:
+            from prometheus_client import CollectorRegistry
+
+            from hotloop.trace.prometheus.series import Series
+        except ModuleNotFoundError as error:
+            if error.name != "prometheus_client":
+                raise
+            raise ConfigError(_MISSING) from None
+        usable = port is None or (type(port) is int and 0 <= port < 1 << 16)
+        require(usable, f"PrometheusExporter(port={port!r}): give a port, 0 to 65535.")
         self.registry = CollectorRegistry() if registry is None else registry
         self._host = host
         self._port = port
-        labels = ["alert", "agent", "of"]
-        try:
-            self._series = Series(self.registry, clock)
-            self._alerts = Gauge("hotloop_alert", "1 while an alert is on.", labels, registry=self.registry)
-            self._began = Counter("hotloop_alerts", "Alerts that began.", labels, registry=self.registry)
-        except ValueError:
-            raise ConfigError(f"There is a {type(self).__name__} for this registry already; share that one.") from None
+        self._series = Series(self.registry, clock)
         self._server: tuple[WSGIServer, threading.Thread] | None = None
         self._lock = threading.Lock()
 
@@ -59,6 +65,8 @@ class PrometheusExporter:
 
     def serve(self) -> None:
         """Serve the metrics, if they are not already. Raises ConfigError for a port that cannot be had."""
+        from prometheus_client import start_http_server
+
         with self._lock:
             if self._port is None or self._server is not None:
                 return
@@ -69,7 +77,7 @@ class PrometheusExporter:
                 raise ConfigError(f"Metrics cannot be served at {why}. Give another port.") from None
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        """See `hotloop.trace.recorder.Exporter`."""
+        """Count these."""
         for record in records:
             self._series.add(Measured(record))
         self.serve()
@@ -80,10 +88,7 @@ class PrometheusExporter:
 
     def tell(self, alert: Alert) -> None:
         """Show an alert that has begun or is over."""
-        labels = (alert.name, alert.agent, alert.of)
-        self._alerts.labels(*labels).set(alert.began)
-        if alert.began:
-            self._began.labels(*labels).inc()
+        self._series.show(alert)
 
     def close(self) -> None:
         """Stop serving; what was counted stays."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from hotloop.errors import ConfigError
+from hotloop.trace.alerts.alert import Alert
 from hotloop.trace.measured import Measured
 from hotloop.trace.prometheus.quantiles import Quantiles
 from hotloop.units import NS_PER_S
@@ -48,9 +50,19 @@ class _Times:
 
 
 class Series:
-    """All metrics, in a registry; `dropped` counts runs that nothing else is known of."""
+    """All metrics, in a registry; `dropped` counts runs that nothing else is known of.
+
+    Raises ConfigError for a registry that has them already.
+    """
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
+        try:
+            self._register(registry, clock)
+        except ValueError:
+            raise ConfigError("There is a PrometheusExporter for this registry already; share that one.") from None
+        self._model_name, self._tool_name, self._error_name = _Names(), _Names(), _Names()
+
+    def _register(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
         def times(name: str, meaning: str, label: str = "") -> _Times:
             return _Times(registry, clock, name, meaning, label)
 
@@ -71,7 +83,16 @@ class Series:
         self._tokens = counter("tokens", "Tokens as services counted them; input has the cached ones.", "model", "kind")
         self._calls = counter("calls", "Calls of tools, by what came of them.", "tool", "outcome")
         self.dropped = counter("traces_dropped", "Runs that ended faster than they could be recorded.")
-        self._model_name, self._tool_name, self._error_name = _Names(), _Names(), _Names()
+        labels = ("alert", "agent", "of")
+        self._alerts = Gauge("hotloop_alert", "1 while an alert is on.", labels, registry=registry)
+        self._began = counter("alerts", "Alerts that began.", *labels)
+
+    def show(self, alert: Alert) -> None:
+        """An alert has begun or is over."""
+        labels = (alert.name, alert.agent, alert.of)
+        self._alerts.labels(*labels).set(alert.began)
+        if alert.began:
+            self._began.labels(*labels).inc()
 
     def add(self, run: Measured) -> None:
         """One more run."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hotloop.trace.record import Ended, TraceRecord
 
@@ -15,8 +15,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hotloop.trace")
 
-_BREATH = 16  # records, about 0.2 ms: so long an event loop may have to wait for the interpreter
+_BREATH = 16  # records, about 0.4 ms: so long an event loop may have to wait for the interpreter
 _KINDS = 100  # of failures that are told of
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """An exporter that makes something of each record at once, while it is at hand."""
+
+    def prepare(self, record: TraceRecord) -> Any:
+        """What its `export` is to be given in place of this record."""
 
 
 @runtime_checkable
@@ -32,19 +40,20 @@ class Delivery:
 
     def __init__(self) -> None:
         self.failed = 0
-        self._known: dict[int, Exporter] = {}
+        self._ways: dict[int, _Way] = {}
         self._told: set[str] = set()
 
     def deliver(self, runs: Iterable[tuple[tuple[Exporter, ...], Ended]]) -> None:
         """Make the records of these runs, and hand to each exporter all that are for it."""
-        batches: dict[int, list[TraceRecord]] = {}
         for number, (exporters, ended) in enumerate(runs, 1):
-            self._add(exporters, ended, batches)
+            self._make(exporters, ended)
             if not number % _BREATH:
                 time.sleep(0)
-        for key, records in batches.items():
-            with self._counting(self._known[key], len(records)):
-                self._known[key].export(records)
+        for way in self._ways.values():
+            batch, way.batch = way.batch, []
+            if batch:
+                with self._counting(way.exporter, len(batch)):
+                    way.exporter.export(batch)
 
     def tell_missed(self, exporters: Iterable[Exporter], runs: int) -> None:
         """Tell those of these exporters that want to know how many runs they missed."""
@@ -55,32 +64,51 @@ class Delivery:
 
     def close(self) -> None:
         """Nothing more will come."""
-        for exporter in self._known.values():
-            with self._counting(exporter):
-                exporter.close()
+        for way in self._ways.values():
+            with self._counting(way.exporter):
+                way.exporter.close()
 
-    def _add(self, exporters: Iterable[Exporter], ended: Ended, batches: dict[int, list[TraceRecord]]) -> None:
-        """Add the run to the batch of each exporter, with its words for those that take them."""
+    def _make(self, exporters: Iterable[Exporter], ended: Ended) -> None:
+        """Add the run's record to the batch of each exporter, with its words for those that take them."""
         from hotloop.trace.making import record_of
 
         made: dict[bool, TraceRecord] = {}
         for exporter in exporters:
-            self._known.setdefault(id(exporter), exporter)
-            content = bool(getattr(exporter, "content", ended.content))
-            if content not in made:
-                with self._counting(exporter, 1):  # values in it may be of anybody's types
+            way = self._ways.get(id(exporter)) or self._ways.setdefault(id(exporter), _Way(exporter))
+            content = ended.content if way.content is None else way.content
+            try:
+                if content not in made:
                     made[content] = record_of(ended, content)
-            if content in made:
-                batches.setdefault(id(exporter), []).append(made[content])
+                way.batch.append(way.prepare(made[content]))
+            except Exception as error:  # values in it may be of anybody's types
+                self._failed(type(exporter).__name__, error, 1)
 
     @contextmanager
     def _counting(self, exporter: object, records: int = 0) -> Iterator[None]:
-        """If it fails, so many records are lost, which is counted, and told once for each reason."""
+        """If it fails, so many records are lost."""
         try:
             yield
         except Exception as error:
-            self.failed += records
-            told = f"{type(exporter).__name__}: {error or type(error).__name__}"
-            if told not in self._told and len(self._told) < _KINDS:
-                self._told.add(told)
-                _log.warning("Runs are not recorded by %s", told)
+            self._failed(type(exporter).__name__, error, records)
+
+    def _failed(self, whom: str, error: Exception, records: int) -> None:
+        """Count it, and tell of it once."""
+        self.failed += records
+        told = f"{whom}: {error or type(error).__name__}"
+        if told not in self._told and len(self._told) < _KINDS:
+            self._told.add(told)
+            _log.warning("Runs are not recorded by %s", told)
+
+
+class _Way:
+    """To an exporter: what is about to be handed to it, and how it wants it; `content` None is as the agent has it."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        self.exporter = exporter
+        self.content: bool | None = getattr(exporter, "content", None)
+        self.prepare: Callable[[TraceRecord], Any] = exporter.prepare if isinstance(exporter, Preparing) else _as_it_is
+        self.batch: list[Any] = []
+
+
+def _as_it_is(record: TraceRecord) -> TraceRecord:
+    return record

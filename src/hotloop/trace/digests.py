@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from typing import Any
 
 import msgspec
@@ -14,14 +15,29 @@ from hotloop.trace.provenance import sources
 from hotloop.trace.record import Said
 from hotloop.trace.redaction import LONGEST
 
+_ALL = (1 << 64) - 1
 _keyed = hashlib.blake2b(key=os.urandom(32), digest_size=8)
 
 
-def digest(text: bytes) -> str:
+def _is_keyed() -> bool:
+    """Whether Python's own hash of a text has a secret of the process in it, as nearly always."""
+    info = sys.hash_info
+    chosen = os.environ.get("PYTHONHASHSEED", "random") not in ("random", "")
+    return (
+        info.algorithm.startswith("siphash") and info.width == 64 and bool(sys.flags.hash_randomization) and not chosen
+    )
+
+
+def digest(text: str) -> str:
     """16 hexadecimal digits that only this process, and those forked from it, can tell the text by."""
+    if _KEYED:
+        return f"{hash(text) & _ALL:016x}"
     state = _keyed.copy()
-    state.update(text)
+    state.update(text.encode(errors="surrogatepass"))
     return state.hexdigest()
+
+
+_KEYED = _is_keyed()
 
 
 def said_in(words: Words, content: bool) -> tuple[Said | None, Said | None, dict[str, Said]]:
@@ -34,24 +50,29 @@ def said_in(words: Words, content: bool) -> tuple[Said | None, Said | None, dict
 def _text(text: str, content: bool) -> Said | None:
     if not text:
         return None
-    data = text.encode(errors="surrogatepass")
-    return Said(digest(data), len(data), "", masked_text(text, LONGEST) if content else None)
+    return Said(digest(text), _bytes(text), "", masked_text(text, LONGEST) if content else None)
 
 
 def _call(spoken: Spoken, content: bool, found: tuple[str, ...] | None) -> Said:
-    arguments, result = _canonical(spoken.arguments), spoken.result.encode(errors="surrogatepass")
-    texts = (_readable(arguments), _readable(result)) if content else (None, None)
-    return Said(digest(arguments), len(result), digest(result), *texts, sources=found)
+    arguments, result = _canonical(spoken.arguments), spoken.result
+    said, read = digest(arguments), digest(result)
+    if not content:
+        return Said(said, _bytes(result), read, None, None, found)
+    return Said(said, _bytes(result), read, _readable(arguments), _readable(result), found)
 
 
-def _canonical(arguments: str | dict[str, Any]) -> bytes:
-    """The same bytes for the same arguments."""
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+def _canonical(arguments: str | dict[str, Any]) -> str:
+    """The same text for the same arguments."""
     if isinstance(arguments, str):
-        return arguments.encode(errors="surrogatepass")
+        return arguments
     try:
-        return msgspec.json.encode(arguments, enc_hook=_foreign, order="sorted")
+        return _encode(arguments).decode()
     except Exception:  # a type's own code may raise anything
-        return repr(arguments).encode(errors="surrogatepass")
+        return repr(arguments)
 
 
 def _foreign(value: Any) -> Any:
@@ -60,10 +81,13 @@ def _foreign(value: Any) -> Any:
     return members if isinstance(members, dict) and members else str(value)
 
 
-def _readable(data: bytes) -> str:
+_encode = msgspec.json.Encoder(enc_hook=_foreign, order="sorted").encode
+
+
+def _readable(text: str) -> str:
     """The text without secrets; of JSON also without the values of members that are named like one."""
     try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return masked_text(data.decode(errors="surrogatepass"), LONGEST)
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return masked_text(text, LONGEST)
     return masked_text(msgspec.json.encode(masked_value(value, LONGEST)).decode(), LONGEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,13 @@ import msgspec
 from hotloop.errors import ApprovalRequired
 from hotloop.fields import Count, Text, check_fields, require
 from hotloop.trace.ledger import Ledger, Words
-from hotloop.trace.record import Ended, Outcome, TraceRecord
+from hotloop.trace.record import Ended, Outcome
 from hotloop.trace.w3c import Position, Positions
 
 if TYPE_CHECKING:
+    from hotloop.trace.record import TraceRecord
     from hotloop.trace.recorder import Exporter
-    from hotloop.trace.store import TraceStore
+    from hotloop.trace.store import Row, TraceStore
 
 _SWITCH = "HOTLOOP_TRACES"
 
@@ -84,8 +85,14 @@ class _Stored:
 
         return TraceStore(self._traces.path, retention=Retention(self._traces.days, self._traces.runs))
 
-    def export(self, records: Sequence[TraceRecord]) -> None:
-        self._store.export(records)
+    @cached_property
+    def prepare(self) -> Callable[[TraceRecord], Row]:
+        from hotloop.trace.store import row_of
+
+        return row_of
+
+    def export(self, rows: Sequence[Any]) -> None:
+        self._store.write(rows)
 
     def missed(self, runs: int) -> None:
         self._store.missed(runs)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from hotloop.hiding import masked_text, masked_value
-from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts
+from hotloop.trace.ledger import Stage, TurnFacts
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.wording import LEFT_OUT, own_words
 
@@ -20,7 +21,8 @@ LONGEST = 100_000
 _BUILT_IN = ("plan", "read_result", "final_answer")
 _DECLARED = ("route", "traceparent", "tracestate")  # facts that are texts of whoever made the agent, or asked it
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
-_FINISH = re.compile(r"\w{0,32}", re.ASCII)
+_WORD = re.compile(r"\w{0,32}", re.ASCII)
+_SCALARS = (int, float, bool, str)
 _WAITED_FOR = re.compile(r"(?:^|, )([\w.-]+)")
 _WAIT = "for "  # begins the note of a wait for other calls
 _STEP = "."  # in the id of a call that is a step of a plan, before the name that the model gave it
@@ -38,24 +40,24 @@ def without_words(record: TraceRecord) -> None:
         ids = _numbered(record)
         record.turns = [_turn(facts, known, ids) for facts in record.turns]
         record.said = {ids.get(call_id, call_id): said for call_id, said in record.said.items()}
-    record.stages = [each if _is_own(each, known) else _stage(each, known) for each in record.stages]
-    record.attempts = [_attempt(each, own_words(each.reason)) if each.reason else each for each in record.attempts]
+    if not _are_own(record.stages, known):
+        record.stages = [_stage(each, known) for each in record.stages]
+    if any(each.reason for each in record.attempts):
+        record.attempts = [replace(each, reason=own_words(each.reason)) for each in record.attempts]
     record.facts = _facts(_plain(record.facts), known)
 
 
 def without_secrets(record: TraceRecord) -> None:
     """Leave no keys, tokens and passwords in a record's texts; `said` is not looked at."""
-    record.stages = [
-        replace(each, note=masked_text(each.note, LONGEST)) if each.note else each for each in record.stages
-    ]
-    record.attempts = [
-        _attempt(each, masked_text(each.reason, LONGEST)) if each.reason else each for each in record.attempts
-    ]
+    record.stages = [replace(each, note=masked_text(each.note, LONGEST)) for each in record.stages]
+    record.attempts = [replace(each, reason=masked_text(each.reason, LONGEST)) for each in record.attempts]
     record.facts = masked_value(_plain(record.facts), LONGEST)
 
 
-def _is_own(stage: Stage, known: _Names) -> bool:
-    return stage.name in known and (not stage.note or own_words(stage.note) == stage.note)
+def _are_own(stages: Sequence[Stage], known: _Names) -> bool:
+    """Whether nothing in them is another's, which is so of nearly all."""
+    notes = {each.note for each in stages}
+    return {each.name for each in stages} <= known and all(own_words(note) == note for note in notes)
 
 
 def _stage(stage: Stage, known: _Names) -> Stage:
@@ -65,20 +67,15 @@ def _stage(stage: Stage, known: _Names) -> Stage:
     return replace(stage, name=_name(stage.name, known), note=note)
 
 
-def _attempt(facts: AttemptFacts, reason: str) -> AttemptFacts:
-    return replace(facts, reason=reason)
-
-
 def _is_plain(facts: TurnFacts, known: _Names) -> bool:
-    """Whether nothing in it is another's, which is so of nearly every turn."""
+    """Whether nothing in it is another's, and no name is the model's."""
     for call in facts.calls:
         if call.name not in known or call.waited_for or _STEP in call.call_id:
             return False
-    return known.issuperset(facts.tools) and _FINISH.fullmatch(facts.finish_reason) is not None
+    return known.issuperset(facts.tools) and _named(facts.finish_reason) == facts.finish_reason
 
 
 def _turn(facts: TurnFacts, known: _Names, ids: Mapping[str, str]) -> TurnFacts:
-    finish = facts.finish_reason if _FINISH.fullmatch(facts.finish_reason) else LEFT_OUT
     calls = [
         replace(
             call,
@@ -89,7 +86,8 @@ def _turn(facts: TurnFacts, known: _Names, ids: Mapping[str, str]) -> TurnFacts:
         )
         for call in facts.calls
     ]
-    return replace(facts, calls=calls, tools=[_name(each, known) for each in facts.tools], finish_reason=finish)
+    tools = [_name(each, known) for each in facts.tools]
+    return replace(facts, calls=calls, tools=tools, finish_reason=_named(facts.finish_reason))
 
 
 def _numbered(record: TraceRecord) -> dict[str, str]:
@@ -107,8 +105,16 @@ def _waited_for(text: str, known: _Names) -> str:
     return ", ".join(dict.fromkeys(_name(each, known) for each in _WAITED_FOR.findall(text)))
 
 
-def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _named(word: str) -> str:
+    """A service's word for something, if it is no more than that."""
+    return word if _WORD.fullmatch(word) else LEFT_OUT
+
+
+def _plain(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """The facts as dicts, lists and scalars."""
+    if all(type(value) in _SCALARS for value in facts.values()):
+        return facts
     plain: dict[str, Any] = msgspec.to_builtins(facts, str_keys=True, enc_hook=lambda value: type(value).__name__)
     return plain
 

@@ -85,6 +85,7 @@ class TraceInfo(msgspec.Struct, frozen=True):
 
 
 _ALL = Which()
+Row = tuple[object, ...]
 
 
 class TraceStore:
@@ -102,9 +103,12 @@ class TraceStore:
 
     def export(self, records: Sequence[TraceRecord]) -> None:
         """Keep these, and delete what has been kept long enough."""
-        rows = [*_rows(records)]
+        self.write([*map(row_of, records)])
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """`export` what `row_of` has made of the records."""
         self._database.do_sync(lambda db: db.executemany(_INSERT, rows))
-        if self._retention is not None and self._retention.due(len(records)):
+        if self._retention is not None and self._retention.due(len(rows)):
             self._database.do_sync(self._retention.enforce)
 
     def add(self, records: Iterable[TraceRecord]) -> int:
@@ -112,7 +116,7 @@ class TraceStore:
 
         def insert(db: sqlite3.Connection) -> int:
             before = _count(db)
-            db.executemany(_INSERT, _rows(records))
+            db.executemany(_INSERT, map(row_of, records))
             return _count(db) - before
 
         return self._database.do_sync(insert)
@@ -209,18 +213,14 @@ def _count(db: sqlite3.Connection) -> int:
     return int(count)
 
 
-def _rows(records: Iterable[TraceRecord]) -> Iterator[tuple[object, ...]]:
-    """The rows of these records, but of those that cannot be kept."""
-    now = time.time()
-    for record in records:
-        try:
-            data = pack(record)
-        except (ValueError, TypeError, OverflowError) as error:  # a number too large, half of a character
-            _log.warning("Run %s cannot be kept: %s.", record.trace_id, error)
-            continue
-        whose = (record.trace_id, record.name, record.version, record.session, record.source)
-        how = (record.started, record.end - record.start, record.outcome, record.error, len(record.turns))
-        yield (*whose, *how, *_tokens(record.turns), now, data)
+def row_of(record: TraceRecord) -> Row:
+    """What is kept of a record. Raises ConfigError for half of a character or a number that is too large."""
+    whose = (record.trace_id, record.name, record.version, record.session, record.source)
+    how = (record.started, record.end - record.start, record.outcome, record.error, len(record.turns))
+    try:
+        return (*whose, *how, *_tokens(record.turns), time.time(), pack(record))
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise ConfigError(f"Run {record.trace_id} cannot be kept: {error}.") from None
 
 
 def _tokens(turns: Sequence[TurnFacts]) -> tuple[int | None, int | None]:

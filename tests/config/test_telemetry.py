@@ -22,7 +22,8 @@ def declared(folder: Path, text: str) -> Path:
     return path
 
 
-async def test_runs_of_a_declared_agent_are_told(tmp_path: Path) -> None:
+async def test_runs_of_a_declared_agent_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with collecting() as collector:
         async with SimulatedService(["Yes."]) as service:
             path = declared(
@@ -40,8 +41,9 @@ async def test_runs_of_a_declared_agent_are_told(tmp_path: Path) -> None:
         assert recorder.flush(5)
         [exporter] = load_spec(path).telemetry.exporters()
         exporter.close()
-    assert [span.name for span in collector.spans] == ["invoke_agent", "chat m1"]
-    assert told(collector.spans[1])["server.address"] == "127.0.0.1"
+    spans = {span.name: told(span) for span in collector.spans}
+    assert spans["invoke_agent"]["hotloop.outcome"] == "ok"
+    assert spans["chat m1"]["server.address"] == "127.0.0.1"
     assert collector.resource["service.name"] == "shop"
     assert collector.headers[0]["x-team"] == "orders"
 

@@ -14,15 +14,15 @@ from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usag
 from hotloop.trace.record import TraceRecord
 from hotloop.units import NS_PER_MS
 
-PHASES = {  # what each kind of event must have beside ph, pid, tid, name and ts, by the format's description
+PHASES = {  # what each kind of event must have beside what all have, by the format's description
     "X": ["dur"],
     "M": ["args"],
     "C": ["args"],
-    "b": ["cat", "id"],
-    "n": ["cat", "id"],
-    "e": ["cat", "id"],
-    "s": ["cat", "id"],
-    "f": ["cat", "id", "bp"],
+    "b": ["id"],
+    "n": ["id"],
+    "e": ["id"],
+    "s": ["id"],
+    "f": ["id", "bp"],
 }
 FORMAT = {
     "type": "object",
@@ -34,11 +34,11 @@ FORMAT = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["ph", "pid", "tid", "name", "ts"],
+                "required": ["ph", "pid", "tid", "name", "cat", "ts"],
                 "properties": {
                     "ph": {"enum": list(PHASES)},
-                    "pid": {"type": "integer"},
-                    "tid": {"type": "integer"},
+                    "pid": {"type": "integer", "minimum": 1},
+                    "tid": {"type": "integer", "minimum": 1},
                     "name": {"type": "string", "minLength": 1},
                     "cat": {"type": "string"},
                     "id": {"type": "string"},
@@ -96,14 +96,14 @@ def events(trace: dict[str, Any], phase: str) -> list[dict[str, Any]]:
 
 def test_stages_are_where_and_when_they_were() -> None:
     trace = chrome_trace([record()])
-    found = [(event["name"], event["tid"], event["ts"], event["dur"]) for event in events(trace, "X")]
+    found = [(event["name"], event["tid"] - event["pid"], event["ts"], event["dur"]) for event in events(trace, "X")]
     assert found == [
         ("prefill", 0, 0.0, 100_000.0),
         ("decode", 0, 100_000.0, 100_000.0),
         ("look", 1, 150_000.0, 100_000.0),
         ("pay", 2, 200_000.0, 100_000.0),
     ]
-    names = {(event["name"], event["tid"]): event["args"].get("name") for event in events(trace, "M")}
+    names = {(event["name"], event["tid"] - event["pid"]): event["args"].get("name") for event in events(trace, "M")}
     assert names["process_name", 0] == "orders run-1"
     assert [names["thread_name", lane] for lane in range(3)] == ["run", "call 1", "call 2"]
 
@@ -111,7 +111,7 @@ def test_stages_are_where_and_when_they_were() -> None:
 def test_a_call_has_an_arrow_from_where_it_was_complete_to_where_its_tool_began() -> None:
     trace = chrome_trace([record()])
     arrows = {event["id"]: event["ts"] for event in events(trace, "s")}
-    ends = {event["id"]: (event["ts"], event["tid"]) for event in events(trace, "f")}
+    ends = {event["id"]: (event["ts"], event["tid"] - event["pid"]) for event in events(trace, "f")}
     assert sorted((arrows[key], *ends[key]) for key in arrows) == [(140_000.0, 150_000.0, 1), (200_000.0, 200_000.0, 2)]
 
 
@@ -135,8 +135,10 @@ def test_requests_at_the_same_time_have_tracks_of_their_own() -> None:
 
 def test_runs_are_processes_from_the_first_on() -> None:
     trace = chrome_trace([record("later", 1_700_000_002.0), record("earlier", 1_700_000_000.5)])
-    begun = {event["pid"]: event["ts"] for event in events(trace, "X") if event["name"] == "prefill"}
-    assert begun == {1: 0.0, 2: 1_500_000.0}
+    begun = [(event["pid"], event["ts"]) for event in events(trace, "X") if event["name"] == "prefill"]
+    assert [at for _, at in begun] == [0.0, 1_500_000.0]
+    threads = {(event["pid"], event["tid"]) for event in trace["traceEvents"]}
+    assert len(threads) == len({thread for _, thread in threads}) == 6 and all(map(all, threads))
     assert trace["otherData"] == {"started": 1_700_000_000.5, "runs": 2}
     assert len({event["id"] for event in events(trace, "b")}) == 4
 

@@ -6,8 +6,10 @@ import asyncio
 import json
 import logging
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +18,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider
 
-from hotloop import Agent, ApprovalRequired, Model, tool
+from hotloop import Agent, ApprovalRequired, MCPServer, Model, OTelExporter, tool
 from hotloop.errors import ConfigError
 from hotloop.runs import Result
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 from hotloop.tools.running.tracecontext import trace_headers
-from hotloop.trace.otel.exporter import OTelExporter
 from hotloop.trace.recorder import recorder
 from hotloop.units import NS_PER_MS
 from otlp_collector import Collected, collecting, told
@@ -31,10 +32,11 @@ BUSY = raw(b'{"error":{"message":"busy"}}', status=503)
 
 
 @pytest.fixture(autouse=True)
-def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER", "OTEL_METRICS_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("HOTLOOP_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -161,6 +163,20 @@ def test_what_a_tool_does_elsewhere_is_below_its_span(collector: Collected) -> N
 
     span = next(span for span in collector.spans if span.name == "execute_tool elsewhere")
     assert told_to == [{"traceparent": f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"}]
+
+
+async def test_an_mcp_server_is_told_the_span_of_the_call(collector: Collected, tmp_path: Path) -> None:
+    shop = Path(__file__).parent.parent / "mcp_servers" / "shop.py"
+    server = MCPServer([sys.executable, str(shop)], name="shop")
+    replies = model(call("shop_told"), "Done.")
+    exporter = OTelExporter(endpoint=collector.url)
+    async with Agent(model="m1", endpoint=replies, tools=[server], exporters=[exporter]) as agent:
+        await agent.run("Go.")
+    recorder.flush(5)
+    exporter.close()
+    span = next(span for span in collector.spans if span.name == "execute_tool shop_told")
+    told_to = json.loads(replies.requests[1]["messages"][-1]["content"])["traceparent"]
+    assert told_to == f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
 
 
 @pytest.mark.parametrize("flags", ["01", "00"])
@@ -358,6 +374,20 @@ def test_one_that_comes_back_is_told_and_sent_to(collector: Collected, caplog: p
             collector.refused.clear()
     assert len(collector.spans) == 2
     exporter.close()
+
+
+def test_what_waits_is_sent_when_the_process_ends(collector: Collected) -> None:
+    program = f"""
+from hotloop import Agent, OTelExporter
+from hotloop.testing import ScriptedModel
+
+exporter = OTelExporter(endpoint={collector.url!r})
+Agent(model="m1", endpoint=ScriptedModel(["Yes."]), exporters=[exporter]).run_sync("Is it?")
+"""
+    ended = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert [span.name for span in collector.spans] == ["invoke_agent", "chat m1"]
+    assert "gen_ai.invoke_agent.duration" in collector.metrics
 
 
 def test_it_is_opened_again_when_it_is_used_again(collector: Collected) -> None:

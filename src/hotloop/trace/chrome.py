@@ -11,13 +11,14 @@ from hotloop.trace.record import TraceRecord
 from hotloop.units import NS_PER_S
 
 _NS_PER_US = 1000
+_LANES = 10_000  # more than any run has
 _Event = dict[str, Any]
 
 
 def chrome_trace(records: Iterable[TraceRecord]) -> dict[str, Any]:
     """The records in the trace event format, ready for JSON; its times are microseconds since the first run began.
 
-    A run's own stages are its thread 0, those of its calls the threads after it. Requests to models have tracks of
+    A run's own stages are its first thread, those of its calls the threads after it. Requests to models have tracks of
     their own, for those of a hedge are at the same time. An arrow goes from where a call was sealed to where its tool
     began, and counters tell how many tools were at work and how many tokens each prompt had.
     """
@@ -98,7 +99,10 @@ class _Run:
 
     def _event(self, phase: str, thread: int, name: str, at: int | None = None, **more: Any) -> _Event:
         when = 0.0 if at is None else (at + self._offset) / _NS_PER_US
-        return {"ph": phase, "pid": self._number, "tid": thread, "name": name, "ts": when, **more}
+        kind = "__metadata" if phase == "M" else "hotloop"
+        process = self._number * _LANES  # so that no two threads have the same id, and none has 0, which is special
+        told = {"ph": phase, "pid": process, "tid": process + thread, "name": name, "cat": kind, "ts": when}
+        return told | more
 
     def _id(self, what: str) -> str:
         return f"{self._number} {what}"

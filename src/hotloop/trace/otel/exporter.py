@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,7 @@ class OTelExporter:
         pipe = self._opened()
         for record in records:
             pipe.tell(record, self.content)
+            time.sleep(0)  # the event loop waits for the interpreter meanwhile
 
     def position(self, run_id: str, parent: Position | None) -> Position | None:
         """See `Positions`."""

@@ -7,6 +7,7 @@ in "Development". What begins with `hotloop.` is our own; Phoenix reads `openinf
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -82,6 +83,7 @@ _COMPATIBLE = "openai_compatible"  # a service of one's own, which is none of th
 _EMBEDDED = "llama.cpp"
 
 
+@cache
 def provider_of(service: str) -> str:
     """The provider of a service, by the place where it is asked."""
     if service == "local":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hotloop import ConfigError, Usage
-from hotloop.trace.alerts.alert import Alert, LogSink
+from hotloop.trace.alerts.alert import Alert
 from hotloop.trace.alerts.alerts import Alerts
 from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.declared import Declared, Owners
@@ -203,4 +203,4 @@ def test_rules_that_cannot_be_told_apart_or_told_anywhere_are_refused():
         Alerts([rule, AlertRule(when="error_rate", over=0.5)])
     Alerts([rule, AlertRule(when="error_rate", over=0.5, name="many errors")])
     with pytest.raises(ConfigError, match="error_rate is told to webhook; there are log"):
-        Alerts([AlertRule(when="error_rate", over=0.1, to=("webhook",))], [LogSink()])
+        Alerts([AlertRule(when="error_rate", over=0.1, to=("webhook",))])

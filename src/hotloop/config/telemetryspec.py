@@ -78,11 +78,11 @@ def _prometheus(spec: PrometheusSpec) -> PrometheusExporter:
 
 @cache
 def _alerts(rules: tuple[AlertRule, ...], webhook: str | None, prometheus: PrometheusSpec | None) -> Alerts:
-    from hotloop.trace.alerts.alert import LogSink, Sink
+    from hotloop.trace.alerts.alert import Sink
     from hotloop.trace.alerts.alerts import Alerts
     from hotloop.trace.alerts.webhook import Webhook
 
-    sinks: list[Sink] = [LogSink()]
+    sinks: list[Sink] = []
     if webhook is not None:
         sinks.append(Webhook(webhook))
     if prometheus is not None:

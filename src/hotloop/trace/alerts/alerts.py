@@ -14,18 +14,17 @@ from hotloop.trace.record import TraceRecord
 from hotloop.words import listed
 
 _log = logging.getLogger("hotloop.alerts")
-_TO_LOG = (LogSink(),)
 
 
 class Alerts:
-    """Tells alerts by these `rules`, `to` these places: the log, if no other is given.
+    """An `Exporter` that tells alerts by these `rules`: to the log, and `to` these other places, such as a `Webhook`.
 
     Raises ConfigError for a rule that is told at a place that there is not, or cannot be told from another.
     """
 
-    def __init__(self, rules: Sequence[AlertRule], to: Sequence[Sink] = _TO_LOG) -> None:
+    def __init__(self, rules: Sequence[AlertRule], to: Sequence[Sink] = ()) -> None:
         self._watches = [Watch(rule) for rule in rules]
-        self._sinks = {sink.name: sink for sink in to}
+        self._sinks: dict[str, Sink] = {sink.name: sink for sink in (LogSink(), *to)}
         names = [(rule.name or rule.when, rule.about) for rule in rules]
         for rule, name in zip(rules, names, strict=True):
             require(names.count(name) == 1, f"There are several rules {name[0]}; give one another name.")

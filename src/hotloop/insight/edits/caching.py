@@ -1,0 +1,174 @@
+"""What if results of tools were kept, or shared by who asks for the same at the same time?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from hotloop.errors import ConfigError
+from hotloop.insight.edits.edit import Change, hit, instant_calls, with_calls
+from hotloop.insight.graph import Graph
+from hotloop.insight.pieces import Call, Step
+from hotloop.insight.schedule import schedule
+from hotloop.insight.workload import Workload
+from hotloop.units import NS_PER_S, show_span
+from hotloop.units import ns as to_ns
+
+_Place = tuple[str, int, int]
+"""A call: its run, its turn, its lane."""
+
+
+class Cache(msgspec.Struct, frozen=True):
+    """So large a share of the calls of a tool finds its result kept. Raises ConfigError for a rate that is none."""
+
+    tool: str
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise ConfigError(f"The hit rate of {self.tool} is {self.rate:g}; give a share from 0 to 1.")
+
+    @property
+    def label(self) -> str:
+        """See `Edit`."""
+        return f"cache of {self.tool}, {self.rate:.0%} hits"
+
+    @property
+    def chance(self) -> bool:
+        """See `Edit`."""
+        return 0 < self.rate < 1
+
+    def change(self, work: Workload) -> Change:
+        """See `Edit`."""
+
+        def change(graph: Graph, draw: Random) -> Graph:
+            def maybe(call: Call) -> Call:
+                return hit(call) if call.name == self.tool and draw.random() < self.rate else call
+
+            return with_calls(graph, maybe)
+
+        return change
+
+    def without(self, work: Workload) -> Change:
+        """See `Edit`."""
+        return instant_calls({self.tool})
+
+    def assumptions(self, work: Workload) -> list[str]:
+        """See `Edit`."""
+        return ["hits are spread over the calls by chance"]
+
+
+class SeenCache(msgspec.Struct, frozen=True):
+    """Results of read-only tools are kept for `ttl` seconds: the hits are those that the recorded calls would have had.
+
+    `tools` are those that it is about, None for all that only read.
+    """
+
+    ttl: float
+    tools: frozenset[str] | None = None
+
+    @property
+    def label(self) -> str:
+        """See `Edit`."""
+        return f"results kept for {show_span(to_ns(self.ttl))}{_of(self.tools)}"
+
+    @property
+    def chance(self) -> bool:
+        """See `Edit`."""
+        return False
+
+    def change(self, work: Workload) -> Change:
+        """See `Edit`."""
+        return _shorter(shared_times(work, self.ttl, self.tools))
+
+    def without(self, work: Workload) -> Change:
+        """See `Edit`."""
+        return instant_calls(self.tools if self.tools is not None else _read_only(work))
+
+    def assumptions(self, work: Workload) -> list[str]:
+        """See `Edit`."""
+        if not any(call.digest for graph in work.graphs for turn in graph.turns for call in turn.calls):
+            return ["nothing is known of what was asked, so that no call is known to be the same as another"]
+        repeated = len(shared_times(work, self.ttl, self.tools))
+        calls = sum(_is_meant(call, self.tools) for graph in work.graphs for turn in graph.turns for call in turn.calls)
+        return [f"{repeated:,} of {calls:,} calls asked for what was known or on its way; all were of one scope"]
+
+
+class SingleFlight(SeenCache, frozen=True):
+    """Equal calls of read-only tools at the same time are one; nothing is kept."""
+
+    ttl: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """See `Edit`."""
+        return f"equal calls at the same time share one{_of(self.tools)}"
+
+
+def shared_times(work: Workload, ttl: float, tools: Collection[str] | None) -> dict[_Place, int]:
+    """By call that would have found its result, or somebody who was getting it: how long it would have waited (ns)."""
+    waits: dict[_Place, int] = {}
+    known: dict[tuple[str, str, str], tuple[int, int]] = {}  # by agent and call: when its newest result was there
+    for begun, ended, key, place in sorted(_calls(work, tools)):
+        had = known.get(key)
+        if had is not None and begun < had[1] + ttl * NS_PER_S:
+            waits[place] = max(had[1] - begun, 0)
+        else:
+            known[key] = begun, ended
+    return waits
+
+
+def _calls(work: Workload, tools: Collection[str] | None) -> list[tuple[int, int, tuple[str, str, str], _Place]]:
+    """The calls that ran: when they began and ended (ns from the first run), what they asked for, and their places."""
+    found = []
+    start = work.graphs[0].started if work.graphs else 0.0
+    for graph in work.graphs:
+        named = {
+            (turn.number, call.lane): call
+            for turn in graph.turns
+            for call in turn.calls
+            if call.takes_place and call.digest and _is_meant(call, tools)
+        }
+        if not named:
+            continue
+        offset = to_ns(graph.started - start)
+        for node in schedule(graph).nodes:
+            call = named.get((node.turn, node.lane)) if node.kind == "tool" else None
+            if call is not None:
+                key = graph.name, call.name, call.digest
+                place = graph.trace_id, node.turn, node.lane
+                found.append((offset + node.start, offset + node.end, key, place))
+    return found
+
+
+def _shorter(waits: dict[_Place, int]) -> Change:
+    def change(graph: Graph, _: Random) -> Graph:
+        turns = []
+        for turn in graph.turns:
+            calls = tuple(_waiting(call, waits.get((graph.trace_id, turn.number, call.lane))) for call in turn.calls)
+            turns.append(replace(turn, calls=calls))
+        return replace(graph, turns=tuple(turns))
+
+    return change
+
+
+def _waiting(call: Call, wait: int | None) -> Call:
+    """The call, which finds its result, or has it after so long."""
+    if wait is None:
+        return call
+    return replace(hit(call), before=(Step("wait", wait, call.name),) if wait else ())
+
+
+def _is_meant(call: Call, tools: Collection[str] | None) -> bool:
+    return call.read_only if tools is None else call.name in tools
+
+
+def _read_only(work: Workload) -> set[str]:
+    return {call.name for graph in work.graphs for turn in graph.turns for call in turn.calls if call.read_only}
+
+
+def _of(tools: Collection[str] | None) -> str:
+    return f" ({', '.join(sorted(tools))})" if tools is not None else ""

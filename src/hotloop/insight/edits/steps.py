@@ -1,0 +1,117 @@
+"""What if a tool took another time, or some work were left out?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from hotloop.errors import ConfigError
+from hotloop.insight.edits.edit import Change, instant_calls, timed_tool, with_calls
+from hotloop.insight.graph import Graph
+from hotloop.insight.pieces import Ask, Call, Step, Turn
+from hotloop.insight.workload import Workload
+from hotloop.units import ns, show_ms
+
+
+class ToolTime(msgspec.Struct, frozen=True):
+    """A tool takes `factor` times as long, or `seconds`, or one of some `samples` (seconds), drawn for each call.
+
+    Raises ConfigError unless one of them is given.
+    """
+
+    tool: str
+    factor: float | None = None
+    seconds: float | None = None
+    samples: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        given = [self.factor is not None, self.seconds is not None, bool(self.samples)]
+        if given.count(True) != 1 or min(self.factor or 0, self.seconds or 0, *self.samples) < 0:
+            raise ConfigError(f"ToolTime({self.tool!r}, ...): give a factor, seconds or samples, none below 0.")
+
+    @property
+    def label(self) -> str:
+        """See `Edit`."""
+        if self.factor is not None:
+            return f"{self.tool} takes {self.factor:g} times as long"
+        if self.seconds is not None:
+            return f"{self.tool} takes {show_ms(self.seconds * 1000)}"
+        return f"{self.tool} takes another time"
+
+    @property
+    def chance(self) -> bool:
+        """See `Edit`."""
+        return bool(self.samples)
+
+    def change(self, work: Workload) -> Change:
+        """See `Edit`."""
+
+        def change(graph: Graph, draw: Random) -> Graph:
+            def took(before: int) -> int:
+                if self.factor is not None:
+                    return round(before * self.factor)
+                return ns(draw.choice(self.samples) if self.samples else self.seconds or 0.0)
+
+            return with_calls(graph, lambda call: timed_tool(call, took) if call.name == self.tool else call)
+
+        return change
+
+    def without(self, work: Workload) -> Change:
+        """See `Edit`."""
+        return instant_calls({self.tool})
+
+    def assumptions(self, work: Workload) -> list[str]:
+        """See `Edit`."""
+        return []
+
+
+class Without(msgspec.Struct, frozen=True):
+    """A kind of work takes no time, or a tool: "memory", "approval", "guard", "queue", "connect", or a tool's name."""
+
+    what: str
+
+    @property
+    def label(self) -> str:
+        """See `Edit`."""
+        return f"without {self.what}"
+
+    @property
+    def chance(self) -> bool:
+        """See `Edit`."""
+        return False
+
+    def change(self, work: Workload) -> Change:
+        """See `Edit`."""
+        return lambda graph, _: replace(graph, turns=tuple(map(self._turn, graph.turns)))
+
+    def without(self, work: Workload) -> Change:
+        """See `Edit`."""
+        return self.change(work)
+
+    def assumptions(self, work: Workload) -> list[str]:
+        """See `Edit`."""
+        return [f"nothing else changes when {self.what} is left out, nor do the prompts"]
+
+    def _turn(self, turn: Turn) -> Turn:
+        before = tuple(self._ask(each) if type(each) is Ask else self._step(each) for each in turn.before)
+        calls = tuple(map(self._call, turn.calls))
+        return Turn(turn.number, before, calls, self._steps(turn.beside), self._steps(turn.after))
+
+    def _ask(self, ask: Ask) -> Ask:
+        return replace(ask, connect=0) if self.what == "connect" else ask
+
+    def _step(self, step: Step | Ask) -> Step:
+        assert type(step) is Step
+        return Step(step.kind, 0, step.name) if step.kind == self.what else step
+
+    def _steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(map(self._step, steps))
+
+    def _call(self, call: Call) -> Call:
+        if call.name == self.what:
+            return replace(call, before=(), work=(), after=(), takes_place=False)
+        before, work, after = map(self._steps, (call.before, call.work, call.after))
+        return replace(call, before=before, work=work, after=after)

@@ -42,11 +42,13 @@ class Try(msgspec.Struct, frozen=True, gc=False):
 class Asked(msgspec.Struct, frozen=True, gc=False):
     """One request to a model, with the HTTP requests that it took, if they were recorded. Times are Unix nanoseconds.
 
-    `sent` is when the last of them began, `first` when the first token came, None if nobody noted it. `text` is what
-    there is of its messages.
+    `sent` is when the last of them began, `first` when the first token came, None if nobody noted it, and `chunks` are
+    when each part of the reply came, if that was noted. `span` has all that is told of it, `text` is what there is of
+    its messages.
     """
 
     node: Node
+    span: Span
     model: str
     answered_by: str | None
     service: str
@@ -56,6 +58,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     tries: tuple[Try, ...]
     sent: int
     first: int | None
+    chunks: tuple[int, ...]
     text: str
     reply: list[Message]
     server_ms: dict[str, float]
@@ -74,12 +77,14 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 def read_asked(node: Node) -> Asked:
     """The request of a model's node."""
     inside = list(below(node))
-    attributes = _together(inside)
+    span = _together(inside)
+    attributes = span.attributes
     tries = _tries(inside[1:])
     sent = tries[-1].start if tries else node.start
     error = error_of(node.span)
     return Asked(
         node,
+        span,
         told_text(attributes, names.REQUEST_MODEL),
         told_text(attributes, names.RESPONSE_MODEL) or None,
         _service(attributes),
@@ -89,8 +94,9 @@ def read_asked(node: Node) -> Asked:
         tries,
         sent,
         _first(node, inside, attributes, sent),
-        request_text(node.span),
-        [] if error else reply_messages(node.span),
+        tuple(_tokens(inside, sent)),
+        request_text(span),
+        [] if error else reply_messages(span),
         _server_ms(attributes),
     )
 
@@ -119,13 +125,18 @@ def is_cancelled(error: str) -> bool:
     return error == _CANCELLED
 
 
-def _together(inside: Sequence[Node]) -> dict[str, Any]:
-    """The attributes of a model's span, and what those below that are of the same request add."""
+def _together(inside: Sequence[Node]) -> Span:
+    """The span of a model, with what those below that are of the same request add to it."""
+    spans = [node.span for node in inside if node.role == "model" or _tells_times(node.span)]
     attributes: dict[str, Any] = {}
-    for node in reversed(inside):
-        if node.role == "model" or any(name in node.span.attributes for name in names.SERVER_SECONDS):
-            attributes |= node.span.attributes
-    return attributes
+    for span in reversed(spans):
+        attributes |= span.attributes
+    return msgspec.structs.replace(inside[0].span, attributes=attributes, events=[e for s in spans for e in s.events])
+
+
+def _tells_times(span: Span) -> bool:
+    """Whether it is a server's own, which tells what it took."""
+    return any(name in span.attributes for name in names.SERVER_SECONDS)
 
 
 def _tries(inside: Sequence[Node]) -> tuple[Try, ...]:
@@ -151,9 +162,19 @@ def _first(node: Node, inside: Sequence[Node], attributes: Mapping[str, Any], se
     elif _is_time(milliseconds):
         at = node.start + int(milliseconds * NS_PER_MS)
     else:
-        events = (event for each in inside for event in each.span.events if event.name in names.FIRST_EVENTS)
-        at = min((event.at for event in events), default=0) or _moment(attributes.get(names.FIRST_AT))
+        at = next(iter(_tokens(inside, sent)), 0) or _moment(attributes.get(names.FIRST_AT))
     return min(max(at, sent), node.end) if at else None
+
+
+def _tokens(inside: Sequence[Node], sent: int) -> list[int]:
+    """When parts of the reply came; not what was noted when its span had ended, which is too late."""
+    noted = (
+        event.at
+        for node in inside
+        for event in node.span.events
+        if event.name in names.TOKEN_EVENTS and sent <= event.at <= node.span.end
+    )
+    return sorted(noted)
 
 
 def _is_time(value: Any) -> bool:

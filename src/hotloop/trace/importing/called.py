@@ -8,7 +8,7 @@ import msgspec
 
 from hotloop.trace.importing import names
 from hotloop.trace.importing.asked import error_of, is_cancelled
-from hotloop.trace.importing.messages import text_of
+from hotloop.trace.importing.messages import joined_text, text_of
 from hotloop.trace.importing.names import told, told_text
 from hotloop.trace.importing.span import Span
 from hotloop.trace.importing.tree import Node
@@ -41,7 +41,7 @@ def read_called(node: Node) -> Called:
         arguments = _event(span, _ARGUMENTS_EVENT, "content")
     content = message.get("content", result)
     name = told_text(span.attributes, names.TOOL) or span.name
-    return Called(node, name, call_id, text_of(arguments), text_of(content), _outcome(span, message))
+    return Called(node, name, call_id, text_of(arguments), joined_text(content), _outcome(span, message))
 
 
 def _event(span: Span, name: str, key: str) -> Any:

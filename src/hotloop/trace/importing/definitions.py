@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from hotloop.trace.importing import names
+from hotloop.trace.importing.messages import FLAT_TOOLS
 from hotloop.trace.ledger import ToolFacts
 
-_FLAT = "llm.tools."
 _PARAMETERS = "model_request_parameters"  # pydantic-ai's, before it followed the conventions
 _LISTS = ("tools", "function_tools", "functions")
 
@@ -42,7 +42,7 @@ class Definitions:
 
 
 def _texts(attributes: Mapping[str, Any]) -> Iterator[str]:
-    flat = [value for key, value in attributes.items() if key.startswith(_FLAT) and isinstance(value, str)]
+    flat = [value for key, value in attributes.items() if key.startswith(FLAT_TOOLS) and isinstance(value, str)]
     if flat:
         yield from flat
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hotloop.trace.importing.asked import Asked, is_cancelled
 from hotloop.trace.importing.prefixes import sizes
@@ -10,7 +11,7 @@ from hotloop.trace.importing.turns import Turn
 from hotloop.trace.ledger import AttemptFacts, CallFacts, TurnFacts, Why
 from hotloop.trace.pace import is_buffered
 
-_READS = 2  # of a reply at least; how many there were is not known
+_READS = 2  # of a reply at least, where nobody noted them
 
 
 def turn_facts(turn: Turn, reply: Asked) -> TurnFacts:
@@ -33,6 +34,7 @@ def turn_facts(turn: Turn, reply: Asked) -> TurnFacts:
             for each in turn.calls
         ],
         server_ms=reply.server_ms,
+        gap=_gap(reply),
     )
 
 
@@ -91,8 +93,15 @@ def _pace(reply: Asked) -> tuple[int | None, int | None, bool]:
     """The time to the first token and between tokens, and whether all came at once; None where nobody noted it."""
     if reply.first is None:
         return None, None, False
-    ttft, spread, tokens = reply.first - reply.sent, reply.end - reply.first, reply.usage.output_tokens or 0
+    several = len(reply.chunks) > 1
+    spread = (reply.chunks[-1] if several else reply.end) - reply.first
+    ttft, tokens = reply.first - reply.sent, reply.usage.output_tokens or 0
     if tokens < 2:
         return ttft, None, False
-    buffered = is_buffered(tokens, _READS, spread)
+    buffered = is_buffered(tokens, len(reply.chunks) if several else _READS, spread)
     return ttft, None if buffered else spread // (tokens - 1), buffered
+
+
+def _gap(reply: Asked) -> int:
+    """The longest silence between parts of a reply."""
+    return max((after - before for before, after in pairwise(reply.chunks)), default=0)

@@ -10,6 +10,9 @@ import msgspec
 from hotloop.trace.importing import names
 from hotloop.trace.importing.span import Span
 
+FLAT_TOOLS = "llm.tools."
+"""How the attributes begin that have the tools of a request."""
+
 _FLAT_INPUT = ("llm.input_messages.", "gen_ai.prompt.")
 _FLAT_OUTPUT = ("llm.output_messages.", "gen_ai.completion.")
 _ASKED_EVENTS = ("gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message", "gen_ai.tool.message")
@@ -37,12 +40,16 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 def request_text(span: Span) -> str:
-    """All of a request's messages, as the span has them; "" if it has none."""
+    """All of a request as the span has it, what does not change first; "" if it has nothing of it."""
     attributes = _with_details(span)
-    if text := names.told_text(attributes, names.INPUT):
-        return "".join(filter(None, (names.told_text(attributes, each) for each in names.FRONT))) + text
-    flat = [f"{key}{attributes[key]}" for key in attributes if key.startswith(_FLAT_INPUT)]
-    return "".join(flat or (str(event.attributes) for event in span.events if event.name in _ASKED_EVENTS))
+    front = [names.told_text(attributes, each) for each in names.FRONT]
+    front += [str(attributes[key]) for key in attributes if key.startswith(FLAT_TOOLS)]
+    asked = [str(attributes[key]) for key in attributes if key.startswith(_FLAT_INPUT)]
+    if not asked:
+        asked = [names.told_text(attributes, names.INPUT)]
+    if not any(asked):
+        asked = [str(event.attributes) for event in span.events if event.name in _ASKED_EVENTS]
+    return "\n".join((*filter(None, front), *asked)) if any(asked) else ""
 
 
 def request_messages(span: Span) -> list[Message]:
@@ -155,6 +162,12 @@ def _unwrapped(value: dict[str, Any]) -> dict[str, Any]:
         if isinstance(inside, dict):
             value = {**value, **inside}
     return value
+
+
+def joined_text(content: Any) -> str:
+    """A content as text: that of its parts, if it is a list of such, also one in JSON."""
+    parts = _decoded_parts(content)
+    return "".join(filter(None, map(_text, parts))) or text_of(content)
 
 
 def text_of(value: Any) -> str:

@@ -64,7 +64,7 @@ FIRST_CHUNK = (
 )
 FIRST_CHUNK_MS = ("gen_ai.server.time_to_first_token",)  # strands-agents: in milliseconds
 FIRST_AT = "langfuse.observation.completion_start_time"
-FIRST_EVENTS = ("First Token Stream Event", "llm.content.completion.chunk", "gen_ai.content.completion.chunk")
+TOKEN_EVENTS = ("First Token Stream Event", "llm.content.completion.chunk", "gen_ai.content.completion.chunk")
 SERVER_SECONDS = {
     "gen_ai.latency.time_in_queue": "queue_ms",
     "gen_ai.latency.time_in_model_prefill": "prompt_ms",

@@ -28,6 +28,7 @@ from hotloop.units import NS_PER_S
 _UNKNOWN = Usage()
 _FRAMEWORK = re.compile(r"(?:@?(?:openinference|opentelemetry)[./])?(?:instrumentation[.-])?(?:genai[.-])?([\w-]+)")
 _ANY = "otlp"
+_OWN = "hotloop-otlp"  # which knows less than a record of our own, and must not take its place
 
 
 def records_of_spans(spans: Iterable[Span], content: bool = False) -> Iterator[TraceRecord]:
@@ -101,7 +102,7 @@ class _Run:
             for call in turn.calls
         ]
         outer = [turn for turn in self._turns.all if turn.within is None]
-        prompt = last_text(request_messages(outer[0].attempts[0].node.span), "user") if outer else ""
+        prompt = last_text(request_messages(outer[0].attempts[0].span), "user") if outer else ""
         last = outer[-1].reply if outer else None
         answer = last_text(last.reply, "assistant") if last is not None else ""
         return Words(prompt, said, answer or told_text(self._run.span.attributes, names.ANSWER))
@@ -119,7 +120,7 @@ class _Run:
         offered = Definitions()
         for turn in self._turns.all:
             for each in turn.attempts:
-                offered.add(each.node.span.attributes)
+                offered.add(each.span.attributes)
         return offered.tools
 
     def _facts(self) -> dict[str, Any]:
@@ -146,7 +147,8 @@ def _source(run: Node) -> str:
         if any("langgraph" in str(node.span.attributes.get(key, "")) for key in ("metadata", "gen_ai.framework")):
             return "langgraph"
     found = _FRAMEWORK.match(told[0].span.scope) if told else None
-    return found[1].replace("_", "-") if found else _ANY
+    name = found[1].replace("_", "-") if found else _ANY
+    return _OWN if name == "hotloop" else name
 
 
 def _arguments(text: str) -> str | dict[str, Any]:

@@ -38,11 +38,14 @@ _OPERATIONS: dict[str, Role] = {
     "guardrail": "guard",
 }
 _REQUESTS: dict[str, Role] = {"chat": "model", "completion": "model", "embedding": "memory", "rerank": "memory"}
+_NO_REQUEST = "._prepare_chat_with_tools"  # of LlamaIndex, recorded as if it were one
 
 
 def role_of(span: Span) -> Role:
     """The role of a span, by the first convention that it follows."""
     told = span.attributes
+    if span.name.endswith(_NO_REQUEST):
+        return "chain"
     kind = told.get(names.OPENINFERENCE_KIND)
     if isinstance(kind, str) and (role := _OPENINFERENCE.get(kind.upper())):
         return role

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hotloop.trace.importing.names import TOKEN_EVENTS
 from hotloop.trace.importing.roles import Role, role_of
 from hotloop.trace.importing.span import INTERNAL, Span
 
@@ -124,13 +125,27 @@ def _stand_in(orphans: Sequence[Node]) -> Node:
 
 
 def _end(nodes: Sequence[Node]) -> int:
-    """Give an end to those that have none, or one before their start; how many there were."""
+    """Give an end to those that have none, or one before their start; how many there were.
+
+    Some instrumentations end the span of a streamed reply with its head: it lasts at least up to what they note later.
+    """
     unended = 0
     for node in reversed(nodes):
+        if node.role == "model":
+            node.end = max(node.end, _last_token(node))
         if node.end < node.start:
             node.end = max([node.start, *(child.end for child in node.children)])
             unended += 1
     return unended
+
+
+def _last_token(node: Node) -> int:
+    """When the last part of a reply came, as far as it was noted, and while what the request is part of went on."""
+    around = node.parent
+    while around is not None and around.role == "model":
+        around = around.parent
+    tokens = (event.at for event in node.span.events if event.name in TOKEN_EVENTS)
+    return max((at for at in tokens if around is None or at <= around.end), default=0)
 
 
 def _bring_together(nodes: Sequence[Node]) -> int:

@@ -1,0 +1,111 @@
+"""An OTLP/HTTP endpoint of its own, on sockets: what exporters send to it is gathered."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from hotloop.errors import ConfigError
+from hotloop.trace.importing.endpoint import JSON, LARGEST, PATH, Answer, receive
+from hotloop.trace.importing.gathering import Gathering
+
+_MOST_CLIENTS = 64
+_SILENT = 30.0  # seconds after which a connection on which nothing comes is closed
+
+
+class Receiver:
+    """Serves while its `with` block runs; `gathering` has what came. Raises ConfigError when the port is taken."""
+
+    def __init__(self, gathering: Gathering, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.gathering = gathering
+        self._address = host, port
+
+    @property
+    def url(self) -> str:
+        """The base URL to give to an exporter as its endpoint."""
+        host, port = self._server.server_address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    def __enter__(self) -> Self:
+        host, port = self._address
+        try:
+            self._server = _Server(self._address, self.gathering)
+        except OSError as error:
+            raise ConfigError(f"Cannot receive on {host} port {port}: {error.strerror or error}.") from error
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="hotloop receiver")
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread for each client; when there are too many, further ones are turned away."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], gathering: Gathering) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.gathering = gathering
+        self._places = threading.BoundedSemaphore(_MOST_CLIENTS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone is its own business."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = _SILENT
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        if self.path.partition("?")[0] != PATH:
+            return self._refuse(404, f"There is no {self.path} here; spans go to {PATH}.")
+        size = self.headers.get("content-length", "")
+        if not size.isascii() or not size.isdecimal():
+            return self._refuse(411, "The request does not say how long its body is.")
+        if int(size) > LARGEST:
+            return self._refuse(413, f"The body has more than {LARGEST >> 20} MiB.")
+        body = self.rfile.read(int(size))
+        kind, encoding = self.headers.get("content-type", ""), self.headers.get("content-encoding", "")
+        return self._answer(receive(self.server.gathering, body, kind, encoding))
+
+    def do_GET(self) -> None:
+        self._refuse(405, f"Spans are sent to {PATH} with POST.")
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Every request would be a line."""
+
+    def _refuse(self, status: int, message: str) -> None:
+        self.close_connection = True  # the body was not read
+        self._answer(Answer(status, JSON, msgspec.json.encode({"message": message})))
+
+    def _answer(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("content-type", answer.content_type)
+        self.send_header("content-length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)

@@ -148,6 +148,28 @@ def test_calls_are_told_from_those_that_came_to_nothing() -> None:
     assert len({span.span_id for span in found}) == len(found)
 
 
+def test_a_call_that_was_begun_ahead_is_a_span_beside_the_one_that_took_its_result() -> None:
+    begun = {"tool": "look", "turn": 0, "start_ms": 20.0, "ms": 60.0, "context": "", "pattern": "p", "used": True}
+    vain = begun | {"start_ms": 30.0, "ms": 10.0, "used": False, "failed": True}
+    stages = [stage("wait", 50, 80, 1, "look", "prefetched"), stage("tool", 20, 80, 1, "look", "prefetched")]
+    turns = [TurnFacts(0, calls=[CallFacts("a", "look", "prefetched")])]
+    found = spans(stages=stages, turns=turns, facts={"prefetch": {"calls": [begun, vain]}})
+    told = [
+        (
+            span.attributes["hotloop.outcome"],
+            span.attributes.get("hotloop.tool.used"),
+            span.end - span.start,
+            span.error,
+        )
+        for span in found
+    ]
+    assert told == [
+        ("prefetched", None, 30 * NS_PER_MS, None),
+        ("begun ahead", True, 60 * NS_PER_MS, None),
+        ("begun ahead", False, 10 * NS_PER_MS, "tool_error"),
+    ]
+
+
 def test_stages_that_a_person_would_ask_about_are_spans() -> None:
     stages = [
         stage("memory", 0, 30, note="3 facts"),

@@ -61,6 +61,7 @@ REASON = "hotloop.attempt.reason"
 TIME_PER_TOKEN = "hotloop.time_per_output_token"
 HEAD_START = "hotloop.tool.head_start"
 WAITED_FOR = "hotloop.tool.waited_for"
+USED = "hotloop.tool.used"
 NOTE = "hotloop.note"
 
 _PROVIDERS = {

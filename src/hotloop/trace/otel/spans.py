@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ _OF_A_CALL = ("wait", "guard", "approval", "context")
 _AIMLESS = ("prefill", "summary")  # requests that are not for a reply of the run
 _STOPPED = ("cancelled", "lost", "discarded")  # by us: an end, but no failure
 _FAILED = {"error": "tool_error"}  # the others are their own names
-_FINE = ("ok", "cached", "joined", "fallback")
+_FINE = ("ok", "cached", "joined", "prefetched", "fallback")
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,7 @@ class _Spans:
             self._run(),
             *(self._request(number, facts) for number, facts in enumerate(record.attempts)),
             *(self._call(number, call) for number, call in enumerate(calls)),
+            *(self._ahead(number, call) for number, call in enumerate(_ahead(record))),
             *(self._stage(number, stage) for number, stage in enumerate(stages)),
         ]
 
@@ -129,6 +131,25 @@ class _Spans:
         error = told.get(names.ERROR) if told.get(names.OUTCOME) not in _STOPPED else None
         return self._span(f"{names.EXECUTE_TOOL} {last.name}", own_id, last.start, last.end, told, error=error)
 
+    def _ahead(self, number: int, call: Mapping[str, Any]) -> Span:
+        """A call that was begun before the model made it, if it ever did."""
+        call_id = call.get("call_id", "")
+        told = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.OPENINFERENCE_KIND: "TOOL",
+            names.TOOL_NAME: call["tool"],
+            names.TOOL_TYPE: "function",
+            names.CALL_ID: call_id,
+            names.OUTCOME: "begun ahead",
+            names.USED: bool(call.get("used")),
+            names.TURN: call["turn"],
+        }
+        start = self._record.start + round(call["start_ms"] * NS_PER_MS)
+        end = start + round(call["ms"] * NS_PER_MS)
+        own_id = span_id_of(self._record.trace_id, call_id) if call_id else self._own_id(f"ahead {number}")
+        error = "tool_error" if call.get("failed") else None
+        return self._span(f"{names.EXECUTE_TOOL} {call['tool']}", own_id, start, end, told, error=error)
+
     def _stage(self, number: int, stage: Stage) -> Span:
         told = {names.OPENINFERENCE_KIND: "CHAIN", names.TURN: stage.turn, names.NOTE: stage.note}
         name = f"{names.SCOPE}.{stage.kind} {stage.name}".rstrip()
@@ -188,6 +209,12 @@ def _replies(record: TraceRecord) -> dict[int, TurnFacts]:
         if facts.outcome == "ok" and facts.why not in _AIMLESS
     }
     return {number: turns[turn] for turn, number in gave.items() if turn in turns}
+
+
+def _ahead(record: TraceRecord) -> Sequence[Mapping[str, Any]]:
+    """The calls that were begun ahead."""
+    found: Sequence[Mapping[str, Any]] = record.facts.get("prefetch", {}).get("calls", ())
+    return found
 
 
 def _usage(usage: Usage) -> dict[str, int | None]:

@@ -50,6 +50,10 @@ Moment: TypeAlias = Annotated[float, Parameter(converter=_moment, metavar="TIME"
 """Unix seconds, written as how long ago it was (2h), or as a date."""
 
 
+StoreFile: TypeAlias = Annotated[Path | None, Parameter(name="--store", metavar="FILE")]
+"""The file that runs are recorded in."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Selection:
@@ -79,7 +83,7 @@ class Selection:
         Only the last so many of them.
     """
 
-    path: Annotated[Path | None, Parameter(name="--store", metavar="FILE")] = None
+    path: StoreFile = None
     agent: Name | None = None
     version: Name | None = None
     session: Name | None = None

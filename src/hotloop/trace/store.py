@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,7 @@ _NEAR = 1_000  # the newest runs among which the one that was meant is looked fo
 _AFTER_ALL = "\U0010ffff"  # sorts behind whatever may follow the beginning of an id
 
 _CONDITIONS = {
+    "trace_id": "trace_id = ?",
     "session": "session = ?",
     "agent": "agent = ?",
     "version": "version = ?",
@@ -51,10 +52,11 @@ _CONDITIONS = {
 
 
 class Which(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs: those of this session, agent, version and source, begun at `since` or later and before `until` (Unix
-    seconds), that took `slow` seconds or more, that `failed`; whose id is or begins with `trace_id`; the last `limit`.
+    """Which runs: those with this id, of this session, agent, version and source, begun at `since` or later and before
+    `until` (Unix seconds), that took `slow` seconds or more, that `failed`; the last `limit` of them.
     """
 
+    trace_id: str | None = None
     session: str | None = None
     agent: str | None = None
     version: str | None = None
@@ -63,7 +65,6 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     slow: float | None = None
     failed: bool = False
-    trace_id: str | None = None
     limit: int | None = None
 
 
@@ -82,6 +83,13 @@ class TraceInfo(msgspec.Struct, frozen=True):
     turns: int
     input_tokens: int | None
     output_tokens: int | None
+
+
+class Added(NamedTuple):
+    """How many records there were to be added, and how many of them were `new`."""
+
+    read: int
+    new: int
 
 
 _ALL = Which()
@@ -111,13 +119,13 @@ class TraceStore:
         if self._retention is not None and self._retention.due(len(rows)):
             self._database.do_sync(self._retention.enforce)
 
-    def add(self, records: Iterable[TraceRecord]) -> int:
-        """Keep these, all or, if getting them raises, none; how many of them were not there before."""
+    def add(self, records: Iterable[TraceRecord]) -> Added:
+        """Keep these, all or, if getting them raises, none. Meanwhile nobody else can write to the file."""
 
-        def insert(db: sqlite3.Connection) -> int:
+        def insert(db: sqlite3.Connection) -> Added:
             before = _count(db)
-            db.executemany(_INSERT, map(row_of, records))
-            return _count(db) - before
+            read = max(db.executemany(_INSERT, map(row_of, records)).rowcount, 0)
+            return Added(read, _count(db) - before)
 
         return self._database.do_sync(insert)
 
@@ -143,14 +151,21 @@ class TraceStore:
 
         Raises ConfigError when there is none, or more than one.
         """
-        which = Which(limit=1) if trace_id is None else Which(trace_id=trace_id)
-        newest = dict(self._select("trace_id, id", which))  # of a run that was resumed, its last part
-        if len(newest) > 1 and trace_id not in newest:
-            raise ConfigError(f"The ids of {len(newest):,} runs in {self.path} begin with {trace_id}; give more of it.")
-        for number in [newest[trace_id]] if trace_id in newest else newest.values():
-            for record in self._read([number]):
-                return record
-        raise ConfigError(self._missing(trace_id))
+        which = Which(limit=1) if trace_id is None else Which(trace_id=self.resolve(trace_id), limit=1)
+        for record in self.find(which):  # of a run that was resumed, its last part
+            return record
+        raise ConfigError(f"No run is recorded in {self.path} yet.")
+
+    def resolve(self, beginning: str) -> str:
+        """The id that this is, or the only one that begins so. Raises ConfigError when there is none, or more."""
+        query = "SELECT DISTINCT trace_id FROM runs WHERE trace_id >= ? AND trace_id < ?"
+        ids = self._database.do_sync(lambda db: db.execute(query, (beginning, beginning + _AFTER_ALL)).fetchall())
+        if (beginning,) in ids or len(ids) == 1:
+            return beginning if (beginning,) in ids else str(ids[0][0])
+        if ids:
+            raise ConfigError(f"The ids of {len(ids):,} runs in {self.path} begin with {beginning}; give more of it.")
+        known = [str(row[0]) for row in self._select("trace_id", Which(limit=_NEAR))]
+        raise ConfigError(f"There is no run {beginning} in {self.path}{did_you_mean(beginning, known) or '.'}")
 
     def delete(self, which: Which) -> int:
         """Delete these runs, so that nothing of them is left in the file; how many there were.
@@ -188,12 +203,6 @@ class TraceStore:
                 except msgspec.MsgspecError as error:
                     _log.warning("Run %s in %s is damaged: %s.", found[number][1]["trace_id"], self.path, error)
 
-    def _missing(self, trace_id: str | None) -> str:
-        if trace_id is None:
-            return f"No run is recorded in {self.path} yet."
-        known = [str(row[0]) for row in self._select("trace_id", Which(limit=_NEAR))]
-        return f"There is no run {trace_id} in {self.path}{did_you_mean(trace_id, known) or '.'}"
-
 
 def _where(which: Which) -> tuple[str, list[object]]:
     """The condition that these runs meet, and its values."""
@@ -202,9 +211,6 @@ def _where(which: Which) -> tuple[str, list[object]]:
     values = [value for _, value in given if value is not None]
     if which.failed:
         conditions.append("outcome = 'failed'")
-    if which.trace_id is not None:
-        conditions.append("trace_id >= ? AND trace_id < ?")
-        values += [which.trace_id, which.trace_id + _AFTER_ALL]
     return f" WHERE {' AND '.join(conditions)}" if conditions else "", values
 
 

@@ -45,7 +45,9 @@ def _share(_: Any, tokens: Sequence[Token]) -> float:
     return float(found[1]) / (100 if found[2] else 1)
 
 
-Share: TypeAlias = Annotated[float, Parameter(converter=_share, show_default=lambda share: f"{share:.0%}")]
+Share: TypeAlias = Annotated[
+    float, Parameter(converter=_share, metavar="SHARE", show_default=lambda share: f"{share:.0%}")
+]
 Folder: TypeAlias = Annotated[Path, Parameter(metavar="FOLDER")]
 
 

@@ -62,7 +62,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     or for a place, `saved` what it did not take because the result was there already; `missed` tells that the cache was
     asked and had nothing. `outcome` is as in `ToolFinished`, or "pending" for a call that waits for a person, and
     "known" for one that had run before a pause. `sealed` is how long before the end of the reply the call was complete,
-    `needs` are the ids of the calls that it had to wait for.
+    `needs` are the ids of the calls that it had to wait for; its stages are in this `lane` of its turn, 0 if it has none.
     """
 
     call_id: str
@@ -75,6 +75,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     missed: bool = False
     sealed: int = 0
     needs: tuple[str, ...] = ()
+    lane: int = 0
 
 
 Why = Literal["first", "retry", "correction", "hedge", "fallback", "escalation", "repair", "prefill", "summary"]

@@ -166,6 +166,7 @@ class ReplyCalls(msgspec.Struct, eq=False):
                 job.missed,
                 max(reply_end - job.sealed, 0),
                 tuple(other.call_id for other, _ in job.edges),
+                job.lane,
             )
             for job in self.jobs
         ]

@@ -62,7 +62,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     or for a place, `saved` what it did not take because the result was there already; `missed` tells that the cache was
     asked and had nothing. `outcome` is as in `ToolFinished`, or "pending" for a call that waits for a person, and
     "known" for one that had run before a pause. `sealed` is how long before the end of the reply the call was complete,
-    `needs` are the ids of the calls that it had to wait for; its stages are in this `lane` of its turn, 0 if it has none.
+    `needs` are the ids of the calls that it had to wait for, `lane` is the one of its turn that its stages are in.
     """
 
     call_id: str

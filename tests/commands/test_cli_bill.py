@@ -47,6 +47,9 @@ def test_a_recorded_bill_outlives_its_runs_and_is_found_by_its_name_or_file(bill
     bill("record", "--version", "1.3")
     bill("record", "after", "--version", "1.4", "--file", tmp_path / "elsewhere" / "after.json")
     (tmp_path / "traces.db").unlink()
+    missing = bill("diff", "1.3", "1.4")
+    assert (missing.code, missing.out) == (2, "")
+    assert "There is no bill bills/1.4.json. There is no file " in missing.err
     ended = hotloop("bill", "diff", "1.3", tmp_path / "elsewhere" / "after.json", "--json")
     told = json.loads(ended.out)
     assert (ended.code, told["held"], told["after"]["version"]) == (1, False, "after")

@@ -24,6 +24,7 @@ from hotloop.insight.bill.asdict import bill_dict, diff_dict
 from hotloop.insight.bill.bill import Bill
 from hotloop.insight.bill.billing import bill_of
 from hotloop.insight.bill.comparing import compare
+from hotloop.trace.store import Which
 from hotloop.visible import one_line
 from hotloop.words import listed
 
@@ -149,12 +150,15 @@ def _found(name: str, folder: Path, selection: Selection) -> Bill:
         return _read(Path(name))
     if (path := _place(name, folder)).exists():
         return _read(path)
-    runs = replace(selection, version=name)
-    versions = {info.version for info in selection.store().infos()}
-    if name not in versions:
-        known = sorted(filter(None, versions | {each.stem for each in folder.glob("*.json")}))
-        raise ConfigError(f"There is no bill {path} and no run of version {name}; there are {listed(name, known)}.")
-    return _made(name, runs)
+    try:
+        store = selection.store()
+    except ConfigError as error:
+        raise ConfigError(f"There is no bill {path}. {error}") from None
+    if not store.infos(Which(version=name, limit=1)):
+        names = {info.version for info in store.infos()} | {each.stem for each in folder.glob("*.json")}
+        there = listed(name, sorted(filter(None, names)))
+        raise ConfigError(f"There is no bill {path} and no run of version {name}; there are {there}.")
+    return _made(name, replace(selection, version=name))
 
 
 def _read(path: Path) -> Bill:

@@ -19,7 +19,22 @@ _EPILOGUE = """Exit codes: 0 held, 1 not held (over budget, failed requests), 2 
 3 paused until a person decides, 130 stopped by Ctrl-C.
 With --debug an unexpected error shows its traceback."""
 
-_COMMANDS = ("demo", "run", "resume", "eval", "route", "sim", "probe", "check", "trace", "bill", "session", "memory", "audit")
+_COMMANDS = (
+    "demo",
+    "run",
+    "resume",
+    "eval",
+    "route",
+    "sim",
+    "probe",
+    "check",
+    "trace",
+    "whatif",
+    "bill",
+    "session",
+    "memory",
+    "audit",
+)
 
 app = App(
     name="hotloop",

@@ -164,6 +164,7 @@ def _call(
         outcome=about.outcome,
         digest=said.digest,
         size=said.size,
+        begun=lane.stages[lane.tool].start - record.start if lane.tool >= 0 else 0,
     )
 
 

@@ -68,7 +68,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     then is `before` it takes one of the places, its `work` while it has one (`takes_place`), and what comes `after`.
     `able` tells that it might start early, `ahead` that its work starts with the request of its turn. Needs that are
     only `in_line` come from running calls one after the other. The run goes on when it has ended, if it `joins`. The
-    model read `size` bytes of its result; equal digests are equal calls.
+    model read `size` bytes of its result; equal digests are equal calls. Its tool began so long after the start of the
+    run as that was recorded (`begun`).
     """
 
     call_id: str
@@ -89,6 +90,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     outcome: str = ""
     digest: str = ""
     size: int = 0
+    begun: int = 0
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):

@@ -12,7 +12,6 @@ from hotloop.errors import ConfigError
 from hotloop.insight.edits.edit import Change, hit, instant_calls, with_calls
 from hotloop.insight.graph import Graph
 from hotloop.insight.pieces import Call, Step
-from hotloop.insight.schedule import schedule
 from hotloop.insight.workload import Workload
 from hotloop.units import NS_PER_S, show_span
 from hotloop.units import ns as to_ns
@@ -88,11 +87,15 @@ class SeenCache(msgspec.Struct, frozen=True):
         """See `Edit`."""
         return instant_calls(self.tools if self.tools is not None else _read_only(work))
 
+    def hits(self, work: Workload) -> int:
+        """How many calls of these runs would have found their result, or somebody who was getting it."""
+        return len(shared_times(work, self.ttl, self.tools))
+
     def assumptions(self, work: Workload) -> list[str]:
         """See `Edit`."""
         if not any(call.digest for graph in work.graphs for turn in graph.turns for call in turn.calls):
             return ["nothing is known of what was asked, so that no call is known to be the same as another"]
-        repeated = len(shared_times(work, self.ttl, self.tools))
+        repeated = self.hits(work)
         calls = sum(_is_meant(call, self.tools) for graph in work.graphs for turn in graph.turns for call in turn.calls)
         return [f"{repeated:,} of {calls:,} calls asked for what was known or on its way; all were of one scope"]
 
@@ -126,21 +129,14 @@ def _calls(work: Workload, tools: Collection[str] | None) -> list[tuple[int, int
     found = []
     start = work.graphs[0].started if work.graphs else 0.0
     for graph in work.graphs:
-        named = {
-            (turn.number, call.lane): call
-            for turn in graph.turns
-            for call in turn.calls
-            if call.takes_place and call.digest and _is_meant(call, tools)
-        }
-        if not named:
-            continue
         offset = to_ns(graph.started - start)
-        for node in schedule(graph).nodes:
-            call = named.get((node.turn, node.lane)) if node.kind == "tool" else None
-            if call is not None:
-                key = graph.name, call.name, call.digest
-                place = graph.trace_id, node.turn, node.lane
-                found.append((offset + node.start, offset + node.end, key, place))
+        for turn in graph.turns:
+            for call in turn.calls:
+                if call.takes_place and call.digest and not call.ahead and _is_meant(call, tools):
+                    begun = offset + call.begun
+                    took = sum(step.took for step in call.work if step.kind == "tool")
+                    key = graph.name, call.name, call.digest
+                    found.append((begun, begun + took, key, (graph.trace_id, turn.number, call.lane)))
     return found
 
 

@@ -75,6 +75,8 @@ class ContextCap(msgspec.Struct, frozen=True):
                 f"a session that has come to {_COMPACT_AT:.0%} of that is summarized beside the runs, in {_SUMMARY} "
                 f"tokens, but for its last {_KEPT} turns"
             )
+        if not all(graph.session for graph in work.graphs):
+            told.append("a run without a session is shortened as well; that it waits for a summary is not counted")
         return told
 
 

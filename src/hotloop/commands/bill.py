@@ -87,7 +87,7 @@ def record(
     path = file or _place(name, folder)
     _require_same(path, made)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    write_whole(path, msgspec.json.encode(made) + b"\n")
     if as_json:
         write_json({"file": str(path)} | bill_dict(made))
     else:

@@ -21,6 +21,8 @@ class Reading(NamedTuple):
     limit: float | None = None
 
 
+_FEWEST_TOKENS = 10  # of a prompt: what is less is a share
+
 Read = Callable[[Measured, AlertRule], Iterator[Reading]]
 SumUp = Callable[[Window], float]
 Show = Callable[[float], str]
@@ -54,7 +56,8 @@ def _number(value: float) -> str:
 
 
 def _context(value: float) -> str:
-    return f"{value:.0%} of its limit" if value <= 1 else f"{value:,.0f} tokens"
+    is_share = value < _FEWEST_TOKENS
+    return f"{value:.0%} of its limit" if is_share else f"{value:,.0f} tokens"
 
 
 def _p95(window: Window) -> float:

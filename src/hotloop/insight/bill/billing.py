@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from hotloop.errors import ConfigError
 from hotloop.insight.bill.bill import Bill, BudgetLine, Row, RowKind, Sum, Times
@@ -12,6 +13,8 @@ from hotloop.trace.ledger import AttemptFacts
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
 from hotloop.units import ms
+
+T = TypeVar("T")
 
 TOTAL = "end to end"
 """The name of the row that is the whole."""
@@ -100,25 +103,16 @@ class _Billing:
             self._rows.setdefault(row, []).append(ms(took))
 
     def _add_requests(self, run: Measured, declared: Declared) -> None:
-        asked: dict[str, list[int]] = {}
-        for reply in run.replies:
-            asked.setdefault(reply.model, []).append(reply.end - reply.start)
-        for model, took in asked.items():
+        for model, took in _by_name((reply.model, reply.end - reply.start) for reply in run.replies).items():
             self._part("model", model).add(took)
-        told: dict[str, list[AttemptFacts]] = {}
-        for request in run.counted:
-            told.setdefault(request.model, []).append(request)
-        for model, requests in told.items():
+        for model, requests in _by_name((request.model, request) for request in run.counted).items():
             self._part("model", model).add_amounts(requests, declared)
-        if told:
+        if run.counted:
             self._part("total", TOTAL).add_amounts(run.counted, declared)
 
     def _add_calls(self, run: Measured) -> None:
-        called: dict[str, list[int]] = {}
-        for name, took in run.calls:
-            called.setdefault(name, []).append(took)
-        for name, times in called.items():
-            self._part("tool", name).add(times)
+        for tool, took in _by_name(run.calls).items():
+            self._part("tool", tool).add(took)
 
     def _part(self, kind: RowKind, name: str) -> _Part:
         if (kind, name) not in self._parts:
@@ -167,6 +161,13 @@ class _Billing:
         if kind == "model":
             return owners.of_model(name)
         return owners.of_stage("total" if kind == "total" else name)
+
+
+def _by_name(named: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for name, each in named:
+        found.setdefault(name, []).append(each)
+    return found
 
 
 def _cost(request: AttemptFacts, declared: Declared) -> float | None:

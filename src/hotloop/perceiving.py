@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from hotloop.budget import Deadline
 from hotloop.context.settings import Context
 from hotloop.context.zones import aside_text
 from hotloop.errors import ConfigError
@@ -13,6 +14,7 @@ from hotloop.limit import stop
 from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import asking
 from hotloop.trace.ledger import Ledger
+from hotloop.units import NS_PER_S
 
 if TYPE_CHECKING:
     from hotloop.context.memory.memory import Fact, Memory
@@ -39,9 +41,9 @@ class Perceiving:
         seconds = self._memory.timeout if self._seconds is None else min(self._seconds, self._memory.timeout)
         return Recall(self._memory, prompt, caller, seconds)
 
-    async def aside(self, recall: Recall | None, caller: Caller, ledger: Ledger) -> str:
+    async def aside(self, recall: Recall | None, caller: Caller, ledger: Ledger, deadline: Deadline) -> str:
         """What is sent last in each request of the run."""
-        facts = [] if recall is None else await recall.facts(ledger)
+        facts = [] if recall is None else await recall.facts(ledger, deadline)
         return aside_text(self._volatile(caller), [fact.text for fact in facts])
 
     def _volatile(self, caller: Caller) -> str:
@@ -61,19 +63,23 @@ class Perceiving:
 
 
 class Recall:
-    """A search in memory that has begun; it may take `seconds`, and what comes later is left out."""
+    """A search in memory that has begun; it may take `seconds`, and what comes later is left out, as `late` tells."""
 
     def __init__(self, memory: Memory, prompt: str, caller: Caller, seconds: float) -> None:
         self._task = asyncio.create_task(memory.recall(prompt, user=caller.user, session=caller.session))
         self._end = asyncio.get_running_loop().time() + seconds
+        self.late = False
 
-    async def facts(self, ledger: Ledger) -> list[Fact]:
+    async def facts(self, ledger: Ledger, deadline: Deadline) -> list[Fact]:
         """What was found in time; the ledger says how many facts, that they came too late, or what went wrong."""
         left = max(self._end - asyncio.get_running_loop().time(), 0)
+        if (most := deadline.for_tools_ns(ledger.clock())) is not None:
+            left = min(left, most / NS_PER_S)
         if not self._task.done():
             await asyncio.wait([self._task], timeout=left)
         found: list[Fact] = []
-        if not self._task.done():
+        self.late = not self._task.done()
+        if self.late:
             told = "late, left out"
         elif error := self._task.exception():
             told = f"failed, left out: {error}"

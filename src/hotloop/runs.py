@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
+from hotloop.budget.watch import Allowance, Watch, within
 from hotloop.context.conversation import Conversation
 from hotloop.context.sessions.record import SessionKey
 from hotloop.context.settings import Context
@@ -27,11 +28,12 @@ from hotloop.runoptions import RunOptions, read_options, read_parent
 from hotloop.tools.approvals.journal import RunJournal, held
 from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.job import RunContext
+from hotloop.tools.running.progress import remaining
 from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Usage
 from hotloop.trace.recording import Recording
 from hotloop.trace.trace import Trace
-from hotloop.units import NS_PER_S, clock, ms
+from hotloop.units import NS_PER_S, clock, ms, ns
 
 if TYPE_CHECKING:
     from hotloop.answering import Answering
@@ -79,11 +81,16 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct):
-    """A run that has begun: its ledger, and the search for what is known of the user, once it is known who that is."""
+    """A run that has begun: its ledger, and the search for what is known of the user, once it is known who that is.
+
+    Whoever asked for it has time `until` then, None without a limit; its budget counts `since` then, 0 for not yet.
+    """
 
     asked: Asked
     ledger: Ledger
     recall: Recall | None
+    until: int | None = None
+    since: int = 0
 
 
 Work = Callable[[ProgramCache, Running], Awaitable[Answer]]
@@ -120,6 +127,7 @@ class Runs:
         self._instructions = instructions
         self._budget = budget
         self._limits = budget.limits() if budget else {}
+        self._allowance = Allowance(budget) if budget and self._limits else None
         self._grants = grants
         self._context = context
         self._perceiving = perceiving
@@ -231,14 +239,31 @@ class Runs:
                 raise
             return answer
 
-    async def _answer(
+    def _answer(
         self, run: Running, program: Program, conversation: Conversation, go: Go, session: LiveSession | None = None
-    ) -> Answer:
-        """The answer to what was asked, at the end of this conversation."""
-        asked, ledger = run.asked, run.ledger
+    ) -> Coroutine[Any, Any, Answer]:
+        """The answer to what was asked, at the end of this conversation, within the budget; to be awaited."""
+        ledger = run.ledger
         ledger.tools = program.tools
-        deadline = Deadline(self._budget, ledger.start if session is None else ledger.at)
-        aside = await self._perceiving.aside(run.recall, asked.caller, ledger) if self._perceiving.any else ""
+        run.since = ledger.start if session is None else ledger.at
+        watch = None if self._allowance is None else self._allowance.watch(ledger, run.since)
+        work = self._work(run, program, conversation, go, session, watch)
+        return work if watch is None else watch.hold(work)
+
+    async def _work(
+        self,
+        run: Running,
+        program: Program,
+        conversation: Conversation,
+        go: Go,
+        session: LiveSession | None,
+        watch: Watch | None,
+    ) -> Answer:
+        asked, ledger = run.asked, run.ledger
+        deadline = Deadline(self._budget, run.since, run.until)
+        if watch is not None:
+            deadline.until_abort_ns = watch.left_for_tools
+        aside = await self._aside(run, deadline, watch) if self._perceiving.any else ""
         compactor = None
         if session is not None or self._context.limit is not None:
             compactor = self._compactor(conversation) if session is None else session.compactor_of(conversation)
@@ -252,6 +277,7 @@ class Runs:
             asked.journal,
             asked.prompt,
             asked.background,
+            watch,
             tasks=self._context.tasks,
             aside=aside,
             compactor=compactor,
@@ -259,6 +285,17 @@ class Runs:
             fetch=None if session is None else partial(session.store.result, session.key),
         )
         return await go(program, context)
+
+    async def _aside(self, run: Running, deadline: Deadline, watch: Watch | None) -> str:
+        """What is sent last in each request of the run; facts that come late are left out."""
+        if watch is not None:
+            watch.doing("memory")
+        aside = await self._perceiving.aside(run.recall, run.asked.caller, run.ledger, deadline)
+        if watch is not None:
+            watch.doing("other")
+            if run.recall is not None and run.recall.late:
+                watch.without_memory()
+        return aside
 
     @cached_property
     def _rates(self) -> TokenRates:
@@ -290,12 +327,13 @@ class Runs:
             ledger.facts |= asked.caller.position.facts()
         self._recording.begin(ledger, asked.prompt)
         failed: BaseException | None = None
-        run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller))
+        left = None if asked.background else remaining()
+        until = None if left is None else ledger.start + ns(left)
+        run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller), until)
         try:
             try:
-                programs = await self._programs.ready(ledger)
-                ledger.facts["max_parallel"] = programs.executor.policy.max_parallel
-                given = await answer(programs, run)
+                work = self._given(answer, run)
+                given = await (work if left is None else within(left, work))
                 if ledger.words is not None:
                     ledger.words.answer = given.text
             except loop.Paused as pause:
@@ -313,10 +351,18 @@ class Runs:
         finally:
             if run.recall is not None:
                 await run.recall.aclose()
+            if self._allowance is not None and run.since:
+                self._allowance.tell(ledger, run.since)
             ledger.close()
             trace.log()
             self._recording.end(ledger, self._limits, asked.caller.session, failed)
         return Result(given.value, trace, given.finish_reason)
+
+    async def _given(self, answer: Work, run: Running) -> Answer:
+        """The answer, once all tools are known."""
+        programs = await self._programs.ready(run.ledger)
+        run.ledger.facts["max_parallel"] = programs.executor.policy.max_parallel
+        return await answer(programs, run)
 
     async def _pause(self, run_id: str, pause: loop.Paused, first: bool) -> ApprovalRequired:
         save = partial(self.approvals.pause, run_id, self.name, pause.state, pause.calls, first=first)

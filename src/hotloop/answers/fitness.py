@@ -28,6 +28,8 @@ def unfit(text: str, finish_reason: str, ledger: Ledger, harmless: Collection[st
         return f"it ended with {finish_reason}"
     if "stopped" in ledger.facts:
         return "the run was cut short"
+    if "degraded" in ledger.facts:
+        return "the run had to save time"
     if doubts := [each.reason for each in ledger.attempts if each.outcome == "ok" and each.reason]:
         return f"it was not good enough: {doubts[-1]}"
     for call in (call for turn in ledger.turns for call in turn.calls):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hotloop.budget.declared import Budget
+from collections.abc import Callable
+
+from hotloop.budget.budget import Budget
 from hotloop.units import ns
 
 
@@ -11,10 +13,11 @@ class Deadline:
 
     A budget sets one if it has an answer reserve or aborts; whoever has asked for the run may set one too, that ends at
     `callers`. The earlier one holds. Without any nothing is counted, and what counts says None. The class reads no
-    clock, so that a virtual one works as well.
+    clock, so that a virtual one works as well. `until_abort_ns` tells for a moment when a tool at work will be stopped
+    by another limit of the budget.
     """
 
-    __slots__ = ("end", "tools_end")
+    __slots__ = ("end", "tools_end", "until_abort_ns")
 
     def __init__(self, budget: Budget | None, start: int, callers: int | None = None) -> None:
         self.end = callers
@@ -23,6 +26,7 @@ class Deadline:
             self.end = own if callers is None else min(own, callers)
         reserve = 0.0 if budget is None else budget.answer_reserve
         self.tools_end = None if self.end is None else self.end - ns(reserve)
+        self.until_abort_ns: Callable[[int], int | None] = _never
 
     def remaining_ns(self, now: int) -> int | None:
         """What is left of the whole run, never below 0; None without a deadline."""
@@ -39,3 +43,7 @@ class Deadline:
     def answer_now(self, now: int) -> bool:
         """True once only the answer reserve is left: no more tools, ask for the answer."""
         return self.tools_end is not None and now >= self.tools_end
+
+
+def _never(now: int) -> int | None:
+    return None

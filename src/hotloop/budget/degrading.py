@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hotloop.budget.declared import Degrade
-from hotloop.budget.spending import Row, Spending, Spent
+from hotloop.budget.budget import Degrade
+from hotloop.budget.spending import Row, Spending
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_MS, ms, show_ms
 
 _NO_REPLY = ("prefill", "summary")
+_FOR_TOOLS = ("tools", "total")
 
 
-class Late(NamedTuple):
-    """A limit that is exceeded, or will be, and why that is known."""
+class Pinch(NamedTuple):
+    """A limit, what is spent of it, and what more is needed of it soon; nanoseconds."""
 
     row: Row
-    why: str
+    spent: int
+    need: int
+
+    @property
+    def left(self) -> int:
+        """What will be left of it; less than 0 if it is exceeded, or will be."""
+        return self.row.limit - self.spent - self.need
+
+    @property
+    def why(self) -> str:
+        """The same for a person."""
+        left = self.row.limit - self.spent
+        if left < 0 or not self.need:
+            return f"{self.row.told(self.spent)} spent"
+        return f"{show_ms(left / NS_PER_MS)} of {self.row.name} left, {show_ms(self.need / NS_PER_MS)} needed"
 
 
 class Degrading:
@@ -40,42 +55,60 @@ class Degrading:
     def before_reply(self) -> None:
         """Take as many steps as it needs that the next reply comes in time, as far as the run has shown."""
         need = self._usual_reply()
-        while self._steps and (late := self._late(_of_reply(need))) is not None:
+        while self._steps and (pinch := self._late(_of_reply(need))) is not None:
             place, step = self._steps.pop(0)
-            need = self._take(place, step, late, need)
+            need = self._take(place, step, pinch, need)
 
     def time_for(self, tool: str) -> int | None:
         """The nanoseconds that a call of an optional tool may take; 0 if it is left out, None without a limit.
 
-        It may take what is left beside a reply; what it has taken before in this run it will take again.
+        What it has taken before in this run it will take again, and a reply comes after it.
         """
         took = [stage.end - stage.start for stage in self._ledger.stages if stage.kind == "tool" and stage.name == tool]
-        need, reply = max(took, default=0), self._usual_reply()
-        if late := self._late({"tools": need, "turn.tools": need, "total": need + reply, "turn.total": need}):
-            self.note(f"{tool} was left out", late)
+        need = max(took, default=0)
+        if pinch := self._late(_of_tool(need, self._usual_reply())):
+            self.note(f"{tool} was left out", pinch)
             return 0
-        now = self._ledger.clock()
-        spent = self._spending.spent(now)
-        rows = (row for row in self._rows if row.part in ("tools", "total"))
-        return min((row.limit - spent.of(row) - reply * (row.name == "total") for row in rows), default=None)
+        pinch = self._for_tools()
+        return None if pinch is None else max(pinch.left, 0)
 
-    def note(self, what: str, late: Late) -> None:
+    def stopped(self, tool: str) -> None:
+        """A call of an optional tool was given up, because there was no more time for it."""
+        if pinch := self._for_tools():
+            self.note(f"{tool} was given up", pinch)
+
+    def without_memory(self) -> None:
+        """Facts from memory came too late."""
+        rows = [row for row in self._rows if row.part == "memory"]
+        if rows:
+            self.note("facts from memory were left out", self._tightest({}, rows))
+
+    def note(self, what: str, pinch: Pinch) -> None:
         """Something was done because a limit is, or will be, exceeded."""
         at = ms(self._ledger.clock() - self._ledger.start)
-        told = {"what": what, "row": late.row.name, "why": late.why, "at_ms": at}
+        told = {"what": what, "row": pinch.row.name, "why": pinch.why, "at_ms": at}
         self._ledger.facts.setdefault("degraded", []).append(told)
 
-    def _late(self, needs: Mapping[str, int]) -> Late | None:
+    def _late(self, needs: Mapping[str, int]) -> Pinch | None:
         """The limit that is exceeded the most, or will be when so much more is spent, by row; None if none is."""
-        now = self._ledger.clock()
-        if now + max(needs.values()) < self._due:
+        if self._ledger.clock() + max(needs.values()) < self._due:
             return None
-        spent = self._spending.spent(now)
-        self._due = min(self._spending.due(row, spent, now) for row in self._rows)
-        row = min(self._rows, key=lambda row: row.limit - spent.of(row) - needs.get(row.name, 0))
-        return _why(row, spent, needs.get(row.name, 0))
+        pinch = self._tightest(needs, self._rows)
+        return pinch if pinch.left < 0 else None
 
-    def _take(self, place: int, step: Degrade, late: Late, need: int) -> int:
+    def _for_tools(self) -> Pinch | None:
+        """The limit that leaves a tool the least; None if there is none."""
+        rows = [row for row in self._rows if row.part in _FOR_TOOLS]
+        return self._tightest(_of_tool(0, self._usual_reply()), rows) if rows else None
+
+    def _tightest(self, needs: Mapping[str, int], rows: Sequence[Row]) -> Pinch:
+        now = self._ledger.clock()
+        spent = self._spending.spent(now)
+        if rows is self._rows:
+            self._due = min(self._spending.due(row, spent, now) for row in rows)
+        return min((Pinch(row, spent.of(row), needs.get(row.name, 0)) for row in rows), key=lambda pinch: pinch.left)
+
+    def _take(self, place: int, step: Degrade, pinch: Pinch, need: int) -> int:
         """Take a step; what the next reply will then take, 0 where that is not known."""
         told = []
         if step.model is not None and not self._answers(name := _name(step)):
@@ -84,18 +117,16 @@ class Degrading:
         if step.max_tokens is not None:
             self.max_tokens = step.max_tokens
             need = min(need, self._reply_of(step.max_tokens) or need)
-            told.append(f"answers have at most {step.max_tokens:,} tokens")
+            told.append(f"replies have at most {step.max_tokens:,} tokens")
         if told:
-            self.note(", ".join(told), late)
+            self.note(", ".join(told), pinch)
         return need
 
     def _answers(self, name: str) -> bool:
         """Whether this model has given the newest reply anyway."""
-        ledger = self._ledger
-        routes = ledger.facts.get("routes")
-        return name in [each.model for each in ledger.attempts[-1:]] or bool(
-            routes and routes[-1].answered.route == name
-        )
+        newest = [each.model for each in self._ledger.attempts[-1:]]
+        newest += [each.answered.route for each in self._ledger.facts.get("routes", ())[-1:]]
+        return name in newest
 
     def _usual_reply(self) -> int:
         """How long the newest reply took, 0 if there was none: what the next one will take."""
@@ -116,14 +147,9 @@ def _of_reply(need: int) -> Mapping[str, int]:
     return dict.fromkeys(("model", "total", "turn.model", "turn.total"), need)
 
 
-def _why(row: Row, spent: Spent, need: int) -> Late | None:
-    actual = spent.of(row)
-    left = row.limit - actual
-    if left < 0:
-        return Late(row, f"{row.told(actual)} spent")
-    if left < need:
-        return Late(row, f"{show_ms(left / NS_PER_MS)} left, {show_ms(need / NS_PER_MS)} needed")
-    return None
+def _of_tool(need: int, reply: int) -> Mapping[str, int]:
+    """The reply after it belongs to the next turn."""
+    return {"tools": need, "turn.tools": need, "total": need + reply, "turn.total": need}
 
 
 def _name(step: Degrade) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from hotloop.budget.declared import Budget, OnExceed
+from hotloop.budget.budget import Budget, OnExceed
 from hotloop.trace.ledger import Kind, Ledger, Stage
 from hotloop.trace.path import Step, steps_back
 from hotloop.trace.trace import ROWS

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from hotloop.budget.declared import Budget
+from hotloop.budget.budget import Budget
 from hotloop.budget.degrading import Degrading
 from hotloop.budget.spending import PART_OF, Row, Running, Spending, by_part, by_turn, rows_of
 from hotloop.errors import BudgetExceeded, ModelError
@@ -95,6 +95,22 @@ class Watch:
         if self._limit is not None and self._others < self._armed:
             self._armed = self._others
             self._limit.again(max(self._armed - self._ledger.clock(), 0) / NS_PER_S)
+
+    def before_reply(self) -> None:
+        """The model is about to be asked."""
+        self.doing("model")
+        if self.degrading is not None:
+            self.degrading.before_reply()
+
+    def without_memory(self) -> None:
+        """Facts from memory came too late."""
+        if self.degrading is not None:
+            self.degrading.without_memory()
+
+    def stopped(self, tool: str) -> None:
+        """A call of an optional tool was given up for lack of time."""
+        if self.degrading is not None:
+            self.degrading.stopped(tool)
 
     async def hold(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of the run's work. Raises BudgetExceeded as soon as a limit that aborts is reached."""

@@ -184,7 +184,7 @@ def _said(text: str) -> str:
 def _finished(event: ToolFinished) -> str:
     name, took = _said(event.name), f"[dim]{show_ms(event.ms)}"
     match event.outcome:
-        case "error" | "refused":
+        case "error" | "refused" | "skipped":
             return f"[red]✗[/] {name} {took}[/]: {_said(_reason(event.content))}"
         case "discarded":
             return f"[yellow]✗[/] {name} {took}, for a reply that came to nothing[/]"

@@ -25,6 +25,7 @@ class RulesSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Literal["never", "always"] = "never"
     requires: tuple[Text, ...] = ()
     secrets: tuple[Text, ...] = ()
+    optional: bool = False
     timeout: Seconds | None = None
     retry: Natural | None = None
     ttl: Seconds | None = None

@@ -41,6 +41,11 @@ def aside_text(volatile: str, facts: Sequence[str]) -> str:
     return _ASIDE + said if said else ""
 
 
+def also_aside(aside: str, said: str) -> str:
+    """The same, with something that is said after it."""
+    return f"{aside}\n\n{said}" if aside else _ASIDE + said
+
+
 def without_aside(text: str) -> str:
     """What a user message says but for what was said aside; "" if it says nothing else."""
     return text.partition(_ASIDE)[0].rstrip("\n") if _ASIDE in text else text

@@ -34,8 +34,9 @@ class Ask(msgspec.Struct, kw_only=True):
     came to nothing. `session` names the conversation, "" for one without a name. `background` lets others go first,
     `others` tells that somebody else can be asked. `check` says in a sentence what is wrong with a complete reply
     (calls that do not validate, an answer of the wrong form), "" if nothing is. `prompt` is the user's newest request,
-    `aside` what is said last in this request only. `rearranged` tells that the messages do not go on from what was
-    sent of this conversation before, and are not meant to.
+    `aside` what is said last in this request only. `step` is the place of the step by which the run saves time with
+    another model, `max_tokens` the most that this reply may have, if that is less than ever. `rearranged` tells that
+    the messages do not go on from what was sent of this conversation before, and are not meant to.
     """
 
     messages: bytearray
@@ -50,6 +51,8 @@ class Ask(msgspec.Struct, kw_only=True):
     others: bool = False
     prompt: str = ""
     aside: str = ""
+    step: int | None = None
+    max_tokens: int | None = None
     rearranged: bool = False
     check: Callable[[Reply], str] | None = None
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from hotloop.budget import Degrade
+from hotloop.fields import require
 from hotloop.models.ahead.prefill import prefill_front
 from hotloop.models.ask import Thinker
 from hotloop.models.chain import Chain
@@ -24,7 +26,9 @@ from hotloop.models.request import AnswerForm, RequestTemplate
 from hotloop.models.routing.routed import RoutedThinker
 from hotloop.models.routing.router import Router
 from hotloop.models.service import service_of
+from hotloop.models.stepped import SteppedThinker
 from hotloop.models.transport import Transport
+from hotloop.words import listed
 
 _log = logging.getLogger("hotloop.models")
 
@@ -72,7 +76,8 @@ class Backend:
 class Backends:
     """All models of one agent. The `first` is asked first, or, of a router, the one that it chooses.
 
-    Those in `fallback` follow in their order; `reject` says which replies make it ask the next one.
+    Those in `fallback` follow in their order; `reject` says which replies make it ask the next one. A model of one of
+    the `steps` answers first once a run has taken it. Raises ConfigError for a step whose model there is not.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class Backends:
         *,
         stream: bool = True,
         prefix_cache: bool = True,
+        steps: Sequence[Degrade] = (),
     ) -> None:
         ready = partial(Backend, stream=stream, prefix_cache=prefix_cache)
         self._router = first if isinstance(first, Router) else None
@@ -93,6 +99,21 @@ class Backends:
         self._fallback = [ready(model) for model in fallback]
         self._reject = reject
         self.all = [*self._routes.values(), *self._fallback]
+        self._steps: dict[int, Backend] = {}
+        for place, step in enumerate(steps):
+            if step.model is not None:
+                self._steps[place] = self._known(step.model) or ready(step.model)
+        self.all += [each for each in self._steps.values() if each not in self.all]
+
+    def _known(self, model: Any) -> Backend | None:
+        """The one that a step means, by its name or as it is declared; None for a model of its own."""
+        if isinstance(model, str):
+            named = {each.model.name: each for each in self.all} | self._routes
+            unknown = f"Degrade(model=...): the agent has no model {model!r}; there are {listed(model, named)}."
+            require(model in named, unknown)
+            return named[model]
+        require(isinstance(model, Model), f"Degrade(model=...) is {model!r}; make it with Model(...).")
+        return next((each for each in self.all if each.model == model), None)
 
     def thinker(self, tools: Sequence[bytes], names: frozenset[str], form: Form | None = None) -> Thinker:
         """Who thinks for programs that offer these tools; `form` is asked how each service gives structured answers."""
@@ -100,7 +121,11 @@ class Backends:
         client = partial(self._client, tools=tools, names=names, form=form)
         routes: dict[str, Thinker] = {name: client(backend) for name, backend in self._routes.items()}
         first = RoutedThinker(self._router, routes) if self._router else next(iter(routes.values()))
-        return Chain([first, *map(client, self._fallback)], self._reject) if self._fallback else first
+        usual = Chain([first, *map(client, self._fallback)], self._reject) if self._fallback else first
+        if not self._steps:
+            return usual
+        steps = {place: Chain([client(each), usual], self._reject) for place, each in self._steps.items()}
+        return SteppedThinker(usual, steps)
 
     def _client(self, backend: Backend, tools: Sequence[bytes], names: frozenset[str], form: Form | None) -> Client:
         answer = form(backend.dialect, backend.stream, bool(tools)) if form else None

@@ -28,6 +28,8 @@ class ToolOptions(TypedDict, total=False):
         It changes nothing: it may start before the reply is complete, be shared, be cached and run again.
     idempotent
         Running it twice does no more than running it once.
+    optional
+        The answer can do without it: a run whose budget degrades leaves it out, or gives it up, when time is short.
     ttl, scope
         Seconds for which a result is kept (read-only tools), and for whom: "run", "session", "user" or "global".
         Identical calls at the same time share one execution within the scope. Without a scope the runs of the agent
@@ -70,6 +72,7 @@ class ToolOptions(TypedDict, total=False):
 
     read_only: bool
     idempotent: bool
+    optional: bool
     ttl: float | None
     scope: Scope | None
     timeout: float | None
@@ -125,7 +128,7 @@ def read_rules(options: ToolOptions, name: str, schema: dict[str, Any]) -> dict[
 
 
 def _check_flags(given: dict[str, Any]) -> None:
-    for option in ("read_only", "idempotent", "sequential", "summarize"):
+    for option in ("read_only", "idempotent", "optional", "sequential", "summarize"):
         if not isinstance(given.get(option, False), bool):
             raise ToolDefinitionError(f"{option}={given[option]!r}; give True or False")
 

@@ -44,6 +44,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     decode: Callable[[str | bytes], dict[str, Any]]
     read_only: bool = False
     idempotent: bool = False
+    optional: bool = False
     ttl: float | None = None
     scope: Scope | None = None
     timeout: float | None = None

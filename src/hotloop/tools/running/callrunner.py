@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hotloop.tools")
 
+_LEFT_OUT = "{} was left out, because there is little time: answer without it."
+
 _GIVEN = ("ok", "joined", "fallback", "prefetched")  # what a result that turns out to be an error is told as otherwise
 
 
@@ -191,7 +193,8 @@ class CallRunner:
 
     async def _ride(self, job: Job, flight: Flight) -> ToolResult:
         """The flight's result, or a failure when the run has no more time for it."""
-        left = self._run.deadline.for_tools_ns(self._run.ledger.clock())
+        now = self._run.ledger.clock()
+        left = self._deadline(job, now).for_tools_ns(now)
         if left is None:
             return await flight.wait()
         try:
@@ -208,6 +211,7 @@ class CallRunner:
             execution = self._start(job, prepared, arguments, self._run.deadline)
             if execution is None:
                 return
+            execution.deadline = self._deadline(job, job.started)
             if prepared.invalidates:
                 result = await self._write(execution, prepared.tool, arguments)
             else:
@@ -245,6 +249,19 @@ class CallRunner:
             self._places.give()
         return await self._finish(job, result, "tool", "fallback" if result.fallback else "ok")
 
+    def _deadline(self, job: Job, now: int) -> Deadline:
+        """The run's, or the earlier one at which an optional call is given up."""
+        deadline = self._run.deadline
+        return deadline.before_answer(now, job.until - now) if job.until else deadline
+
+    def _left_out(self, job: Job, tool: Tool) -> bool:
+        """Whether this call is not made, to save time; if it is made after all, how long it may take."""
+        less = None if self._run.watch is None else self._run.watch.degrading
+        if less is None or not tool.optional or (left := less.time_for(tool.name)) is None:
+            return False
+        job.until = job.started + left
+        return left == 0
+
     async def _place(self, job: Job) -> None:
         await self._places.wait()
         self._waited(job, "for a free place")
@@ -258,6 +275,9 @@ class CallRunner:
         run.ledger.add("overhead", job.since, start, job.lane)
         if run.deadline.answer_now(start):
             self._end(job, failed(f"{job.name} was not started: there is only time left to answer."), "guard", "error")
+            return None
+        if self._left_out(job, prepared.tool):
+            self._end(job, failed(_LEFT_OUT.format(job.name)), "guard", "skipped")
             return None
         if run.ahead is not None:
             run.ahead.make_way(prepared.tool, arguments, self._places.free)
@@ -323,6 +343,8 @@ class CallRunner:
         start, now = job.started or job.since, self._run.ledger.clock()
         job.outcome = "error" if result.failed and outcome in _GIVEN else outcome
         self._add(kind, start, now, job)
+        if job.until and now >= job.until and job.outcome in ("error", "fallback") and self._run.watch is not None:
+            self._run.watch.stopped(job.name)
         job.since = now
         if self._executor.audit is not None:
             self._gate.outcome(job, now - start)

@@ -81,8 +81,11 @@ class Execution(msgspec.Struct, eq=False, gc=False):
         tool = self.prepared.tool
         self.late = False
         loop = asyncio.get_running_loop()
-        limit = Limit(self._time(), loop)
-        token = reporter.set(Reporter(self.emit, loop, limit, self.caller, self.call_id, tool.name))
+        since = self.clock()
+        limit = Limit(self._time(since), loop)
+        token = reporter.set(
+            Reporter(self.emit, loop, limit, self.caller, self.call_id, tool.name, self.clock, since, self.deadline)
+        )
         span = None if self.caller.position is None else enter_span(self.caller, self.call_id)
         try:
             with limit:
@@ -130,9 +133,9 @@ class Execution(msgspec.Struct, eq=False, gc=False):
         await asyncio.sleep(delay)
         return True
 
-    def _time(self) -> float | None:
+    def _time(self, now: int) -> float | None:
         """Seconds that the tool has: its timeout, or less when the run's deadline comes first."""
-        left = self.deadline.for_tools_ns(self.clock())
+        left = self.deadline.for_tools_ns(now)
         if left is None:
             return self.prepared.timeout
         return left / NS_PER_S if self.prepared.timeout is None else min(left / NS_PER_S, self.prepared.timeout)

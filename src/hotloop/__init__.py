@@ -8,11 +8,12 @@ import typing
 from msgspec import Meta
 
 from hotloop.agent import Agent
-from hotloop.budget import Budget
+from hotloop.budget import Budget, Degrade
 from hotloop.context.sessions.record import SessionInfo, SessionKey, SessionStore
 from hotloop.context.settings import Context, Task, Window
 from hotloop.errors import (
     ApprovalRequired,
+    BudgetExceeded,
     ConfigError,
     HotloopError,
     ModelError,
@@ -49,7 +50,7 @@ from hotloop.runs import Result
 from hotloop.session import Session
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
-from hotloop.tools.running.progress import caller, report
+from hotloop.tools.running.progress import caller, remaining, report
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.recording import Traces
@@ -89,6 +90,7 @@ __all__ = [
     "AttemptFacts",
     "Breaker",
     "Budget",
+    "BudgetExceeded",
     "BudgetRow",
     "CallFacts",
     "CallOpened",
@@ -96,6 +98,7 @@ __all__ = [
     "Cascade",
     "ConfigError",
     "Context",
+    "Degrade",
     "Event",
     "Fact",
     "HotloopError",
@@ -146,6 +149,7 @@ __all__ = [
     "empty_answer",
     "memory_tools",
     "refused_tool",
+    "remaining",
     "report",
     "tool",
     "tools_from_openapi",

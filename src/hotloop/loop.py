@@ -32,6 +32,7 @@ from hotloop.tools.running.result import ToolResult, encodable
 from hotloop.trace.ledger import Ledger, ToolFacts, TurnFacts, Why
 
 if TYPE_CHECKING:
+    from hotloop.context.compaction import Compactor
     from hotloop.tools.approvals.store import PendingCall
     from hotloop.tools.prefetch.prefetcher import Prefetcher
 
@@ -198,25 +199,29 @@ def _late(program: Program, run: RunContext, turn: int) -> str:
 
 async def _think_in_room(program: Program, run: RunContext, calls: ReplyCalls | None, course: _Course) -> Reply:
     """The next reply, to a prompt within its limit; if the service finds it too long all the same, once to less."""
-    compactor, watch = run.compactor, run.watch
+    compactor = run.compactor
     why: Why = "repair" if course.asked_again else "first"
     if compactor is not None and compactor.full:
-        await compactor.make_room(run.ledger, run.deadline)
-    if watch is not None:
-        watch.before_reply()
+        await _make_room(run, compactor)
     length = len(run.conversation.messages)
     try:
         reply = await _think(program, run, calls, why)
     except ContextOverflow as overflow:
         if compactor is None and run.new_compactor is not None:
             compactor = run.new_compactor(run.conversation)
-        if compactor is None or not await compactor.make_room(run.ledger, run.deadline, overflow.limit):
+        if compactor is None or not await _make_room(run, compactor, overflow.limit):
             raise
         length = len(run.conversation.messages)
         reply = await _think(program, run, calls, "correction")
     if compactor is not None and calls is not None and _is_usual(run):
         compactor.reported(length, reply.usage)
     return reply
+
+
+async def _make_room(run: RunContext, compactor: Compactor, told: int | None = None) -> bool:
+    if run.watch is not None:
+        run.watch.doing("other")
+    return await compactor.make_room(run.ledger, run.deadline, told)
 
 
 def _is_usual(run: RunContext) -> bool:
@@ -227,6 +232,8 @@ def _is_usual(run: RunContext) -> bool:
 
 def _think(program: Program, run: RunContext, calls: ReplyCalls | None, why: Why) -> Coroutine[Any, Any, Reply]:
     """The next reply, to be awaited; without `calls` to hear of its calls, it is to have none but the answer."""
+    if run.watch is not None:
+        run.watch.before_reply()
     told = None
     if program.output is not None and run.emit is not nobody:
         told = Partials(run.emit, calls, program.output.wrapped)

@@ -99,6 +99,7 @@ class Spending:
     def next_turn(self) -> None:
         """What is recorded from now on belongs to another turn; nothing of the one before is under way any more."""
         self._from, self._turn_start = len(self._ledger.stages), self._ledger.at
+        self.doing, self.running = "other", None
 
     def spent(self, now: int) -> Spent:
         """What was spent up to now; any thread may ask."""

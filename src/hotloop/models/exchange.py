@@ -23,7 +23,7 @@ class Exchange:
 
     `begun` is when it was asked, `sent_at` when the request had gone, `first` and `last` when tokens came, `since` when
     the service was last waited for: then, or when our own reader, who had held it up, let it go on. `gap` is the
-    longest silence between two reads. `claim`, if there is one, is asked before anything of this reply is told whether
+    longest silence between two reads. `spoke` is when text came first. `claim`, if there is one, is asked before anything of this reply is told whether
     it is wanted. To the reader it is the reply's `Throttle`.
     """
 
@@ -45,6 +45,7 @@ class Exchange:
         "reads",
         "sent_at",
         "since",
+        "spoke",
         "status",
         "stream",
     )
@@ -53,7 +54,7 @@ class Exchange:
         self.stream = stream
         self.begun = begun
         self.status = 0
-        self.sent_at = self.first = self.last = self.since = self.gap = self.reads = 0
+        self.sent_at = self.first = self.last = self.since = self.spoke = self.gap = self.reads = 0
         self.connected = self.paused = False
         self.headers: list[tuple[bytes, bytes]] = []
         self._throttle: Throttle | None = None
@@ -105,6 +106,8 @@ class Exchange:
             self.gap = now - self.since
         self.last = self.since = now
         self.reads += 1
+        if not self.spoke and self.stream.speaks:
+            self.spoke = now
         return True
 
     def pause(self) -> None:
@@ -127,6 +130,7 @@ class Exchange:
         events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
             self.first = self.last = self.clock()
+            self.spoke = self.first if self.stream.speaks else 0
         if self.claim is not None and (events or self.stream.error is None) and not self.claim():
             raise asyncio.CancelledError  # as the task of this reply has been; it would hear of it a moment later
         if events:
@@ -142,6 +146,8 @@ class Exchange:
             ledger.mark_at("prefill", self.first or ledger.clock())
             if self.first:
                 ledger.mark("decode")  # up to the reply's end: its last bytes, or the silence that broke it
+            if self.spoke:
+                ledger.shown(self.spoke)
         else:
             ledger.mark("connect", "failed")
 

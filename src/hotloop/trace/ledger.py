@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hotloop.units import Clock
+from hotloop.units import Clock, ms
 
 Kind = Literal[
     "context",
@@ -224,6 +224,11 @@ class Ledger:
     def add(self, kind: Kind, start: int, end: int, lane: int, name: str = "", note: str = "") -> None:
         """A stage beside the run itself, such as a tool call."""
         self.stages.append(Stage(kind, start, end, self.turn, lane, name, note))
+
+    def shown(self, at: int) -> None:
+        """At this time a person could be shown a text of the model, or what a tool is about; the earliest is kept."""
+        since = ms(at - self.start)
+        self.facts["first_feedback_ms"] = min(since, self.facts.get("first_feedback_ms", since))
 
     def close(self) -> None:
         """The run has ended."""

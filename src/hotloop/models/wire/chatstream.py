@@ -147,6 +147,11 @@ class ChatStream:
         return self.tokens > 0
 
     @property
+    def speaks(self) -> bool:
+        """True once there is text."""
+        return bool(self._text)
+
+    @property
     def written(self) -> int | None:
         """Tokens that the model has written, as far as the service counted them."""
         return usage_of(self._usage).output_tokens

@@ -285,7 +285,10 @@ class CallRunner:
         return Execution(prepared, arguments, run.caller, job.call_id, run.ledger.clock, run.emit, deadline)
 
     def _tell_start(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> None:
-        self._run.emit([ToolStarted(job.call_id, job.name, job.text, tool.status_text(arguments))])
+        status = tool.status_text(arguments)
+        if status:
+            self._run.ledger.shown(self._run.ledger.clock())
+        self._run.emit([ToolStarted(job.call_id, job.name, job.text, status)])
 
     async def _write(self, execution: Execution, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that makes stale what others have read, at whatever moment, and however it ends."""

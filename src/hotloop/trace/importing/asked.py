@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ _FINISH = {
     "max_output_tokens": "length",
 }
 _LONGEST = 3600.0  # seconds: what is said to have taken longer was meant in another unit
+_UNIX, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _CANCELLED = "CancelledError"
 _UNNAMED = "Error"
 
@@ -184,9 +185,10 @@ def _is_time(value: Any) -> bool:
 def _moment(value: Any) -> int:
     """Unix nanoseconds of an ISO date, in quotes or not; 0 for anything else."""
     try:
-        return ns(datetime.fromisoformat(str(value).strip('"')).timestamp())
-    except (ValueError, OverflowError):
+        moment = datetime.fromisoformat(str(value).strip('"'))
+    except ValueError:
         return 0
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - _UNIX) // _MICROSECOND * 1000
 
 
 def _service(attributes: Mapping[str, Any]) -> str:

@@ -111,8 +111,10 @@ def spans_of(document: bytes | dict[str, Any], place: str = "The document") -> l
     except msgspec.ValidationError as error:
         what, where = in_plain_words(error)
         raise ConfigError(f"{place}: no OTLP: {where and f'{where}: '}{what}.") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise ConfigError(f"{place}: not valid JSON: {error}.") from None
+    except RecursionError:
+        raise ConfigError(f"{place}: no OTLP: a value has others in it that are too deep to be read.") from None
     except ValueError as error:
         raise ConfigError(f"{place}: no OTLP: {error}.") from None
 
@@ -163,6 +165,13 @@ def _nanoseconds(value: int | float | str) -> int:
         raise ValueError(f"{value!r:.50} is no time in nanoseconds") from None
 
 
+def _number(value: float | str, kind: type[int] | type[float]) -> int | float:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{value!r:.50} is no number") from None
+
+
 def _mapping(pairs: Iterable[_Pair]) -> dict[str, Any]:
     return {pair.key: _plain(pair.value) for pair in pairs if pair.value is not None}
 
@@ -172,9 +181,9 @@ def _plain(value: _Value) -> Any:
     if value.string_value is not None:
         return value.string_value
     if value.int_value is not None:
-        return int(value.int_value)
+        return _number(value.int_value, int)
     if value.double_value is not None:
-        return float(value.double_value)
+        return _number(value.double_value, float)
     if value.array_value is not None:
         return [_plain(each) for each in value.array_value.values]
     if value.kvlist_value is not None:

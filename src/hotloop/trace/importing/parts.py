@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
 
 import msgspec
 
@@ -59,7 +62,7 @@ class _Parts:
             part = left.pop()
             children = self._opened(part.node)
             part.whole = not children
-            part.own = part.own or _left_by([(child.start, child.end) for child in children], part.node)
+            part.own = part.own or _left_by(_together(children), part.node)
             yield part
             left += reversed(self._placed(part, children))
 
@@ -72,32 +75,40 @@ class _Parts:
         return node.children
 
     def _placed(self, part: Part, children: list[Node]) -> list[Part]:
-        """The children as parts: on the line of their parent while it is free, beside it otherwise.
+        """The children as parts.
 
         Those in which nothing is done have of their time only what no other has: frameworks put around an agent's step
         what is beside it in the tree.
         """
-        node = part.node
-        within = node if node.role in _INSIDE_OUT else part.within
-        agents = [_agent_of(child) or (child.span.name if within is node else part.agent) for child in children]
-        working = [(child.start, child.end) for child in children if id(child) in self._working]
-        free = ended = node.start
+        within = part.node if part.role in _INSIDE_OUT else part.within
+        working = [child for child in children if id(child) in self._working]
+        lines, busy = self._lines_of(part, working), _together(working)
         placed = []
-        for place, child in enumerate(children):
-            if id(child) not in self._working:
-                placed.append(Part(child, part.line, within, agents[place], own=_left_by(working, child)))
-                continue
-            line = part.line
-            if child.role != "tool" or id(child) in self._thinking:  # other calls have lanes of their own
-                ahead = children[place + 1].start if place + 1 < len(children) else child.end
-                beside = child.role == "tool" and (child.start < ended or ahead < child.end)
-                if beside or child.start < free:
-                    line = self._line_beside(child)
-                else:
-                    free = child.end
-            ended = max(ended, child.end)
-            placed.append(Part(child, line, within, agents[place]))
+        for child in children:
+            agent = _agent_of(child) or (child.span.name if within is part.node else part.agent)
+            made = Part(child, lines.get(id(child), part.line), within, agent)
+            if id(child) not in lines:
+                made.own = _left_by(busy, child)
+            placed.append(made)
         return placed
+
+    def _lines_of(self, part: Part, working: list[Node]) -> dict[int, int]:
+        """On which line each of these is: on that of the part around them while it is free, beside it otherwise.
+
+        What a model is asked in has precedence. An agent that is a tool is beside it if others are at work meanwhile.
+        """
+        lines: dict[int, int] = {}
+        taken: list[tuple[int, int]] = []
+        accompanied = _accompanied(working)
+        for child in sorted(working, key=lambda child: id(child) not in self._thinking):
+            lines[id(child)] = part.line
+            if child.role == "tool" and id(child) not in self._thinking:
+                continue  # calls have lanes of their own
+            if _fits(child, taken) and not (child.role == "tool" and id(child) in accompanied):
+                insort(taken, (child.start, child.end))
+            else:
+                lines[id(child)] = self._line_beside(child)
+        return lines
 
     def _line_beside(self, node: Node) -> int:
         """A line that nothing else is on for as long as this node lasts."""
@@ -121,15 +132,45 @@ def _with(roles: tuple[Role, ...], run: Node) -> set[int]:
     return found
 
 
+def _accompanied(nodes: list[Node]) -> set[int]:
+    """Those beside which others are at work; they are in the order of their starts."""
+    found: set[int] = set()
+    ended = 0
+    for place, node in enumerate(nodes):
+        following = nodes[place + 1 : place + 2]
+        if node.start < ended or (following and following[0].start < node.end):
+            found.add(id(node))
+        ended = max(ended, node.end)
+    return found
+
+
+def _fits(node: Node, taken: list[tuple[int, int]]) -> bool:
+    """Whether a node is at work while none of these times is, which are in their order and do not overlap."""
+    place = bisect_left(taken, (node.start, node.end))
+    before, after = taken[place - 1 : place] if place else [], taken[place : place + 1]
+    return all(end <= node.start for _, end in before) and all(start >= node.end for start, _ in after)
+
+
 def _agent_of(node: Node) -> str:
     return told_text(node.span.attributes, names.AGENT)
 
 
+def _together(nodes: list[Node]) -> list[tuple[int, int]]:
+    """The times at which any of these is at work, which do not overlap; the nodes are in the order of their starts."""
+    times: list[tuple[int, int]] = []
+    for node in nodes:
+        if times and node.start <= times[-1][1]:
+            times[-1] = times[-1][0], max(times[-1][1], node.end)
+        else:
+            times.append((node.start, node.end))
+    return times
+
+
 def _left_by(taken: list[tuple[int, int]], node: Node) -> list[tuple[int, int]]:
-    """The times of a node that none of these takes, which are in the order of their starts."""
+    """The times of a node that none of these takes."""
     own = []
     at = node.start
-    for start, end in taken:
+    for start, end in islice(taken, bisect_left(taken, at, key=itemgetter(1)), None):
         if start >= node.end:
             break
         if start > at:

@@ -20,7 +20,7 @@ from hotloop.trace.importing.runs import runs_of
 from hotloop.trace.importing.span import Span
 from hotloop.trace.importing.stages import Stages
 from hotloop.trace.importing.tree import Forest, Node, below
-from hotloop.trace.importing.turns import Turn, Turns
+from hotloop.trace.importing.turns import Turns
 from hotloop.trace.ledger import AttemptFacts, Spoken, ToolFacts, Usage, Words
 from hotloop.trace.record import Outcome, TraceRecord
 from hotloop.units import NS_PER_S
@@ -108,13 +108,12 @@ class _Run:
         return Words(prompt, said, answer or told_text(self._run.span.attributes, names.ANSWER))
 
     def _attempts(self) -> list[AttemptFacts]:
-        start = self._run.start
-        return [facts for turn in self._turns.all for facts in attempt_facts(turn, self._before(turn), start)]
-
-    def _before(self, turn: Turn) -> str:
-        """The messages of the last request before this turn, of the same agent."""
-        earlier = (each for each in self._turns.all[: turn.number][::-1] if each.within is turn.within)
-        return next((each.attempts[-1].text for each in earlier), "")
+        before: dict[int, str] = {}  # the last messages of each agent
+        found: list[AttemptFacts] = []
+        for turn in self._turns.all:
+            found += attempt_facts(turn, before.get(id(turn.within), ""), self._run.start)
+            before[id(turn.within)] = turn.attempts[-1].text
+        return found
 
     def _tools(self) -> dict[str, ToolFacts]:
         offered = Definitions()

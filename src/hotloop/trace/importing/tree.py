@@ -54,9 +54,11 @@ class Forest:
         roots = [node for node in self.tops if not node.span.parent_id]
         if len(roots) == 1:
             (root,) = roots
-            fitting = [node for node in orphans if node.start < root.end and node.end > root.start]
+            lasting = [node for node in orphans if node.start < root.end or root.end < root.start]
+            fitting = [node for node in lasting if node.end > root.start or node.end < node.start]
             if fitting:
-                self.warnings.append(f"the parents of {len(fitting)} spans are missing: they were put below the root")
+                told = f"{_spans(len(fitting))} had a parent that is missing"
+                self.warnings.append(f"{told}: put below the root")
         elif not roots and len(orphans) > 1:
             root, fitting = _stand_in(orphans), orphans
             roots = [root]
@@ -73,7 +75,7 @@ class Forest:
     def _set_times(self, top: Node) -> None:
         nodes = list(below(top))
         if unended := _end(nodes):
-            self.warnings.append(f"{unended} spans had no end: they are taken to last as long as what is below them")
+            self.warnings.append(f"{_spans(unended)} had no end: taken to last as long as what is below")
         if apart := _bring_together(nodes):
             self.warnings.append(f"clocks differ by up to {apart / 1e6:,.1f} ms: spans were moved into their parents")
         _fit(nodes)
@@ -86,6 +88,10 @@ def below(top: Node) -> Iterator[Node]:
         node = left.pop()
         yield node
         left += reversed(node.children)
+
+
+def _spans(number: int) -> str:
+    return f"{number:,} span{'s' * (number != 1)}"
 
 
 def _once_each(spans: Iterable[Span]) -> Iterator[Span]:

@@ -62,7 +62,11 @@ class Turns:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.all = _turns([part for part in parts if part.role == "model"])
-        self._begun = {line: _begun(self.all, line) for line in {turn.line for turn in self.all}}
+        self._begun: dict[int, tuple[list[int], list[int]]] = {}  # on each line, when its turns began, and which
+        for turn in self.all:
+            starts, numbers = self._begun.setdefault(turn.line, ([], []))
+            starts.append(turn.attempts[0].start)
+            numbers.append(turn.number)
         self._add_calls([part for part in parts if part.role == "tool"])
         self._add_untraced()
         _number_calls(self.all)
@@ -111,12 +115,6 @@ def _turns(models: Sequence[Part]) -> list[Turn]:
         if not asked.error:
             del open_turns[id(part.within)]
     return turns
-
-
-def _begun(turns: Sequence[Turn], line: int) -> tuple[list[int], list[int]]:
-    """When the turns of a line began, and their numbers."""
-    on_it = [turn for turn in turns if turn.line == line]
-    return [turn.attempts[0].start for turn in on_it], [turn.number for turn in on_it]
 
 
 def _turn_of(called: Called, turns: Sequence[Turn]) -> Turn | None:

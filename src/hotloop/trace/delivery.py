@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from hotloop.errors import HotloopError
 from hotloop.trace.record import Ended, TraceRecord
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Delivery:
                     made[content] = record_of(ended, content)
                 way.batch.append(way.prepare(made[content]))
             except Exception as error:  # values in it may be of anybody's types
-                self._failed(type(exporter).__name__, error, 1)
+                self._failed(exporter, error, 1)
 
     @contextmanager
     def _counting(self, exporter: object, records: int = 0) -> Iterator[None]:
@@ -89,15 +90,15 @@ class Delivery:
         try:
             yield
         except Exception as error:
-            self._failed(type(exporter).__name__, error, records)
+            self._failed(exporter, error, records)
 
-    def _failed(self, whom: str, error: Exception, records: int) -> None:
+    def _failed(self, exporter: object, error: Exception, records: int) -> None:
         """Count it, and tell of it once."""
         self.failed += records
-        told = f"{whom}: {error or type(error).__name__}"
+        told = str(error) if isinstance(error, HotloopError) else f"{type(exporter).__name__} raised {error!r}."
         if told not in self._told and len(self._told) < _KINDS:
             self._told.add(told)
-            _log.warning("Runs are not recorded by %s", told)
+            _log.warning("Runs are not recorded: %s", told)
 
 
 class _Way:

@@ -50,9 +50,9 @@ def _record(line: bytes, place: str) -> TraceRecord:
     try:
         return _decode(line)
     except msgspec.ValidationError as error:
-        what, where = in_plain_words(error)
+        what, where = in_plain_words(error, TraceRecord)
         raise ConfigError(f"{place}: {f'{where}: ' if where else ''}{what}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ConfigError(f"{place}: not valid JSON: {error}.") from None
 
 

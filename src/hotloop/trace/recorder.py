@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401  once the interpreter ends, it can no longer be imported
 import logging
 import os
 import threading

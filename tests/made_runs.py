@@ -57,7 +57,7 @@ def run_of(
             AttemptFacts(turn, "svc", model, "first", start, start + whole, "ok", start + half, "", usage)
             for turn, start in enumerate(begun)
         ],
-        facts={} if declared is None else {"declared": declared},
+        declared=declared or Declared(),
         limits={row: ns(seconds) for row, seconds in (limits or {}).items()},
     )
 

@@ -10,7 +10,7 @@ import hotloop
 import hotloop.errors
 import hotloop.events
 
-HEAVY = ("pydantic", "openai", "opentelemetry", "yaml", "rich", "cyclopts", "xllamacpp", "numpy", "httpx", "uvloop")
+HEAVY = ("pydantic", "openai", "opentelemetry", "prometheus_client", "yaml", "rich", "cyclopts", "xllamacpp", "numpy", "httpx", "uvloop")
 
 
 def loaded(statement: str) -> set[str]:
@@ -28,14 +28,18 @@ def test_public_names_are_listed_once_and_in_order():
 def test_nothing_else_is_public():
     shown = {name for name, value in vars(hotloop).items() if not name.startswith("_") and not inspect.ismodule(value)}
     late = {
+        "AlertRule",
+        "Alerts",
         "AnswerCache",
         "ApprovalStore",
         "Fact",
         "MCPServer",
         "Memory",
         "OTelExporter",
+        "PrometheusExporter",
         "SandboxLimits",
         "TraceStore",
+        "Webhook",
         "memory_tools",
         "tools_from_openapi",
     }  # imported when they are asked for

@@ -51,6 +51,7 @@ from hotloop.session import Session
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.progress import caller, remaining, report
+from hotloop.trace.declared import Owners
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.recording import Traces
@@ -65,24 +66,34 @@ if typing.TYPE_CHECKING:
     from hotloop.tools.openapi import tools_from_openapi
     from hotloop.tools.remembering import memory_tools
     from hotloop.tools.sandbox import SandboxLimits
+    from hotloop.trace.alerts.alerts import Alerts
+    from hotloop.trace.alerts.rule import AlertRule
+    from hotloop.trace.alerts.webhook import Webhook
     from hotloop.trace.otel.exporter import OTelExporter
+    from hotloop.trace.prometheus.exporter import PrometheusExporter
     from hotloop.trace.store import TraceStore
 
 _LATE = {  # imported when they are asked for, since few programs do
+    "AlertRule": "hotloop.trace.alerts.rule",
+    "Alerts": "hotloop.trace.alerts.alerts",
     "AnswerCache": "hotloop.answers.cache",
     "ApprovalStore": "hotloop.tools.approvals.store",
     "Fact": "hotloop.context.memory.fact",
     "MCPServer": "hotloop.tools.mcp",
     "Memory": "hotloop.context.memory.memory",
     "OTelExporter": "hotloop.trace.otel.exporter",
+    "PrometheusExporter": "hotloop.trace.prometheus.exporter",
     "SandboxLimits": "hotloop.tools.sandbox",
     "TraceStore": "hotloop.trace.store",
+    "Webhook": "hotloop.trace.alerts.webhook",
     "memory_tools": "hotloop.tools.remembering",
     "tools_from_openapi": "hotloop.tools.openapi",
 }
 
 __all__ = [
     "Agent",
+    "AlertRule",
+    "Alerts",
     "AnswerCache",
     "ApprovalNeeded",
     "ApprovalRequired",
@@ -109,7 +120,9 @@ __all__ = [
     "ModelError",
     "OTelExporter",
     "OutputPartial",
+    "Owners",
     "Policy",
+    "PrometheusExporter",
     "ReasoningDelta",
     "ReplyFinished",
     "Reset",
@@ -144,6 +157,7 @@ __all__ = [
     "Transport",
     "TurnFacts",
     "Usage",
+    "Webhook",
     "Window",
     "caller",
     "empty_answer",

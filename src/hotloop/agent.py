@@ -36,6 +36,7 @@ from hotloop.tools.defining.tool import Tool
 from hotloop.tools.prefetch.settings import Prefetch
 from hotloop.tools.running.caller import read_grants
 from hotloop.tools.running.executor import Executor, ToolPolicy
+from hotloop.trace.declared import Declared, Owners
 from hotloop.trace.recording import Recording, Traces, read_traces
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class Agent:
 
     Every run is recorded, off its own path: in the SQLite file that `traces` names (None: the usual one in the user's
     state folder, unless the environment says HOTLOOP_TRACES=off; False: in none), and by `exporters`; `version` is then
-    the agent's own, to tell its runs from those before a change.
+    the agent's own, to tell its runs from those before a change. `owners` says whose its parts are, for whoever reads
+    bills and alerts.
 
     Raises ConfigError for what cannot work.
     """
@@ -130,6 +132,7 @@ class Agent:
         version: str = "",
         traces: Traces | str | Path | bool | None = None,
         exporters: Sequence[Exporter] = (),
+        owners: Owners | None = None,
     ) -> None:
         check_options(locals())
         context = context or Context()
@@ -161,6 +164,8 @@ class Agent:
             speculate=speculate,
         )
         self._summary_models = None if context.summarizer is None else Backends(context.summarizer)
+        models = [each.model for each in self._backends.all] + [each for each in [context.summarizer] if each]
+        declared = Declared.of(owners, models, context.limit)
         self._summarizer = Summarizer(self._summary_thinker, name)
         self._programs = Programs(self._offer, self._compiled)
         self._runs = Runs(
@@ -176,7 +181,7 @@ class Agent:
             approvals=approvals,
             sessions=sessions,
             waits=busy != "reject",
-            recording=Recording(read_traces(traces), self._exporters(exporters), version),
+            recording=Recording(read_traces(traces), self._exporters(exporters), version, declared),
         )
 
     @classmethod

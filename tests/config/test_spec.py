@@ -199,7 +199,7 @@ def test_every_problem_is_told_at_once_by_line_and_key() -> None:
         ),
         (
             LEAST + "zzz: 3\n",
-            "agent.yaml:2: zzz: unknown key; there are inference, router, name, instructions, tools, cache",
+            "agent.yaml:2: zzz: unknown key; there are inference, router, name, version, instructions, tools, cache",
         ),
         (LEAST + "budget: {total: 1, model: 2}\n", "agent.yaml:2: budget: the parts of the budget add up to 2 s"),
         (LEAST + "budget: {answer_reserve: 1}\n", "agent.yaml:2: budget: budget.answer_reserve"),

@@ -32,7 +32,10 @@ def test_other_files_are_no_lines_of_records(path, text):
     [
         (b'{"trace_id": 3}', "trace_id: expected text, got a whole number."),
         (b'{"trace_id": "a", "start": 0}', "missing key end."),
-        (b'{"trace_id": "a", "start": 0, "end": 1, "outcome": "odd"}', 'outcome: expected "ok" or "failed" or "paused" or "cancelled".'),
+        (
+            b'{"trace_id": "a", "start": 0, "end": 1, "outcome": "odd"}',
+            'outcome: expected "ok" or "failed" or "paused" or "cancelled".',
+        ),
         (b"{", "not valid JSON: Input data was truncated."),
         (b'{"trace_id": "\xff"}', "not valid JSON: Invalid UTF-8 encoded string."),
     ],

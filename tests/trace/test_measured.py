@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hotloop import ConfigError, Usage
-from hotloop.trace.declared import Declared, Owners, Price, declared_of
+from hotloop.trace.declared import Declared, Owners, Price
 from hotloop.trace.ledger import AttemptFacts, Stage
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
@@ -57,8 +57,7 @@ def test_of_requests_those_count_whose_service_told_their_tokens():
 def test_what_was_declared_goes_with_the_record_and_comes_back_from_where_it_is_kept():
     record = run_of(declared=DECLARED)
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=TraceRecord)
-    assert declared_of(record) == declared_of(kept) == DECLARED
-    assert declared_of(run_of()) == Declared()
+    assert record.declared == kept.declared == DECLARED
 
 
 def test_whoever_owns_a_stage_owns_what_nobody_else_does():

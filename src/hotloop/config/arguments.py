@@ -45,6 +45,7 @@ def agent_arguments(spec: AgentSpec) -> dict[str, Any]:
         "version": spec.version,
         "traces": _traces(spec),
         "exporters": spec.telemetry.exporters(),
+        "owners": spec.owners,
         "max_turns": spec.max_turns,
         "max_parallel": tools.max_parallel if tools.parallel else 1,
         "tool_timeout": tools.timeout,

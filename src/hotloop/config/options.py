@@ -16,6 +16,7 @@ from hotloop.models.policy.policy import Policy
 from hotloop.models.rejection import empty_answer
 from hotloop.models.routing.router import Router
 from hotloop.tools.prefetch.settings import Prefetch
+from hotloop.trace.declared import Owners
 
 
 class AgentOptions(msgspec.Struct, kw_only=True):
@@ -46,6 +47,7 @@ class AgentOptions(msgspec.Struct, kw_only=True):
     max_result: Count | None
     context: Context | None
     version: str
+    owners: Owners | None
     busy: Literal["queue", "reject", "merge"]
 
 

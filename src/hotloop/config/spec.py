@@ -14,6 +14,7 @@ from hotloop.config.telemetryspec import TelemetrySpec
 from hotloop.config.toolspec import ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.fields import Count, Seconds, SecondsOrZero, SomeShare, Text
+from hotloop.trace.declared import Owners
 from hotloop.trace.recording import Traces
 
 
@@ -58,6 +59,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionsSpec = SessionsSpec()
     traces: Traces | bool | None = None
     telemetry: TelemetrySpec = TelemetrySpec()
+    owners: Owners = Owners()
     budget: Budget | None = None
     max_turns: Count = 10
     output: Text | None = None

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Iterable
+from functools import cache
+from typing import Protocol
 
 import msgspec
 
 from hotloop.fields import Text, check_fields, require
-from hotloop.trace.ledger import Kind, Usage
-from hotloop.trace.record import TraceRecord
-from hotloop.trace.trace import ROWS
+from hotloop.trace.ledger import Usage
 from hotloop.words import listed
 
-FACT = "declared"
-"""The fact of a run that holds it."""
-
 _MILLION = 1_000_000
-_ROW_OF = {kind: row for row, kinds in ROWS.items() for kind in kinds}
-_STAGES = sorted({*get_args(Kind), *ROWS, "total"})
 
 
 class Owners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,8 +28,8 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         check_fields(Owners, msgspec.structs.asdict(self), "Owners")
         for name in self.stages:
-            there = f"There is no stage {name!r}; there are {listed(name, _STAGES)}."
-            require(name in _STAGES, f"Owners(stages=...): {there}")
+            known = sorted({*_row_of(), *_row_of().values(), "total"})
+            require(name in known, f"Owners(stages=...): There is no stage {name!r}; there are {listed(name, known)}.")
 
     def of_tool(self, name: str) -> str:
         """The owner of a tool, or of all of them; "" for nobody."""
@@ -47,7 +42,7 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def of_stage(self, name: str) -> str:
         """The owner of a stage by its kind, or of a row of the budget; "" for nobody."""
         name = name.removeprefix("turn.")
-        return self.stages.get(name) or self.stages.get(_ROW_OF.get(name, ""), "")
+        return self.stages.get(name) or self.stages.get(_row_of().get(name, ""), "")
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -65,6 +60,22 @@ class Price(msgspec.Struct, frozen=True):
         return (usage.input_tokens * self.price_in + usage.output_tokens * self.price_out) / _MILLION
 
 
+class Priced(Protocol):
+    """A model, as far as its price goes; see `hotloop.Model`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def where(self) -> str: ...
+
+    @property
+    def price_in(self) -> float | None: ...
+
+    @property
+    def price_out(self) -> float | None: ...
+
+
 class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What whoever reads a record may want to know of its agent; `context_limit` is tokens."""
 
@@ -72,15 +83,28 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prices: tuple[Price, ...] = ()
     context_limit: int | None = None
 
+    @classmethod
+    def of(cls, owners: Owners | None, models: Iterable[Priced], context_limit: int | None) -> Declared:
+        """What is known of an agent of these models."""
+        known = dict.fromkeys(
+            Price(model.where, model.name, model.price_in, model.price_out)
+            for model in models
+            if model.price_in is not None and model.price_out is not None
+        )
+        return cls(owners=owners or Owners(), prices=tuple(known), context_limit=context_limit)
+
     def price(self, service: str, model: str) -> Price | None:
         """The price of a model at a service, None if it is not known."""
         return next((each for each in self.prices if (each.service, each.model) == (service, model)), None)
 
 
-_NOTHING = Declared()
+NOTHING_DECLARED = Declared()
+"""Of an agent of which nothing is known."""
 
 
-def declared_of(record: TraceRecord) -> Declared:
-    """What was declared of the agent that this is a run of."""
-    fact: Any = record.facts.get(FACT)
-    return msgspec.convert(fact, Declared) if fact else _NOTHING
+@cache
+def _row_of() -> dict[str, str]:
+    """The row of the budget that each kind of stage belongs to."""
+    from hotloop.trace.trace import ROWS  # which needs records, and they have in them what is declared here
+
+    return {kind: row for row, kinds in ROWS.items() for kind in kinds}

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hotloop.trace.declared import NOTHING_DECLARED, Declared
 from hotloop.trace.ledger import AttemptFacts, Ledger, Stage, ToolFacts, TurnFacts, Words
 
 Outcome = Literal["ok", "failed", "paused", "cancelled"]
@@ -16,7 +17,8 @@ class Said(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What was said, as digests: the words, and for a call what the model read of its result, of `size` bytes.
 
     Digests have a secret of their process in them, so that only within one process the same text has the same one.
-    `text` and `result` are the words themselves, where content is recorded: masked, and None where it is not.
+    `text` and `result` are the words themselves, where content is recorded: masked, and None where it is not. `sources`
+    are the calls whose results a call took its arguments from (see `hotloop.trace.provenance`), None if that is unknown.
     """
 
     digest: str = ""
@@ -24,13 +26,15 @@ class Said(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     result_digest: str = ""
     text: str | None = None
     result: str | None = None
+    sources: tuple[str, ...] | None = None
 
 
 class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One run. `started` is Unix time in seconds, all other times are nanoseconds of the run's own clock.
 
     `source` tells who ran it: "hotloop", or the framework of an imported trace. `limits` are the rows of its budget, by
-    name; `said` is by the id of the call. `error` is the class of what a failed run raised.
+    name; `said` is by the id of the call. `error` is the class of what a failed run raised. `declared` is what of its
+    agent's declaration readers of records need.
     """
 
     trace_id: str
@@ -49,6 +53,7 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     facts: dict[str, Any] = {}
     limits: dict[str, int] = {}
     tools: dict[str, ToolFacts] = {}
+    declared: Declared = NOTHING_DECLARED
     prompt: Said | None = None
     answer: Said | None = None
     said: dict[str, Said] = {}
@@ -68,6 +73,7 @@ class Ended(msgspec.Struct, frozen=True):
     outcome: Outcome = "ok"
     error: str = ""
     content: bool = False
+    declared: Declared = NOTHING_DECLARED
 
     def record(self) -> TraceRecord:
         """The record of it, without what was said."""
@@ -88,4 +94,5 @@ class Ended(msgspec.Struct, frozen=True):
             facts=ledger.facts,
             limits=dict(self.limits),
             tools=dict(ledger.tools),
+            declared=self.declared,
         )

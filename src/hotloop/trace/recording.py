@@ -13,6 +13,7 @@ import msgspec
 
 from hotloop.errors import ApprovalRequired
 from hotloop.fields import Count, Text, check_fields, require
+from hotloop.trace.declared import NOTHING_DECLARED, Declared
 from hotloop.trace.ledger import Ledger, Words
 from hotloop.trace.record import Ended, Outcome
 from hotloop.trace.w3c import Position, Positions
@@ -42,11 +43,21 @@ class Traces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording:
-    """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's."""
+    """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's.
 
-    def __init__(self, traces: Traces | None, exporters: Sequence[Exporter], version: str) -> None:
+    What was `declared` of it goes with each record.
+    """
+
+    def __init__(
+        self,
+        traces: Traces | None,
+        exporters: Sequence[Exporter],
+        version: str,
+        declared: Declared = NOTHING_DECLARED,
+    ) -> None:
         self._exporters = (*([] if traces is None else [_shared(traces)]), *exporters)
         self._version = version
+        self._declared = declared
         self._content = traces is not None and traces.content
         self.on = bool(self._exporters)
         self._positions = next((each for each in exporters if isinstance(each, Positions)), None)
@@ -66,7 +77,8 @@ class Recording:
             return
         from hotloop.trace.recorder import recorder
 
-        ended = Ended(ledger, limits, ledger.words, self._version, session, *_outcome(error), self._content)
+        how = (*_outcome(error), self._content, self._declared)
+        ended = Ended(ledger, limits, ledger.words, self._version, session, *how)
         ledger.words = None
         recorder.submit(self._exporters, ended)
 

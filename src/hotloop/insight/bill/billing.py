@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from hotloop.errors import ConfigError
 from hotloop.insight.bill.bill import Bill, BudgetLine, Row, RowKind, Sum, Times
-from hotloop.trace.declared import Declared, declared_of
+from hotloop.trace.declared import Declared
 from hotloop.trace.ledger import AttemptFacts
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
@@ -73,7 +73,7 @@ class _Billing:
 
     def add(self, record: TraceRecord) -> None:
         """One more run."""
-        run, declared = Measured(record), declared_of(record)
+        run, declared = Measured(record), record.declared
         self._since = min(self._since or record.started, record.started)
         if record.started >= self._until:  # what is declared now is what was declared last
             self._until, self._declared, self._limits = record.started, declared, record.limits

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hotloop.trace.alerts.rule import AlertRule, When
-from hotloop.trace.declared import Owners, declared_of
+from hotloop.trace.declared import Owners
 from hotloop.trace.measured import Measured
 from hotloop.trace.window import Window
 from hotloop.units import NS_PER_S, show_ms
@@ -86,7 +86,7 @@ def _run_times(run: Measured, rule: AlertRule) -> Iterator[Reading]:
 
 
 def _contexts(run: Measured, rule: AlertRule) -> Iterator[Reading]:
-    whole = declared_of(run.record).context_limit if rule.of_context else 1
+    whole = run.record.declared.context_limit if rule.of_context else 1
     longest: dict[str, int] = {}
     for reply in run.replies:
         longest[reply.model] = max(longest.get(reply.model, 0), reply.usage.input_tokens or 0)

@@ -8,7 +8,6 @@ from hotloop.trace.alerts.alert import Alert
 from hotloop.trace.alerts.figure import Figure
 from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.alerts.signals import SIGNALS
-from hotloop.trace.declared import declared_of
 from hotloop.trace.measured import Measured
 from hotloop.units import NS_PER_S, show_span
 
@@ -54,7 +53,7 @@ class Watch:
             name=self.rule.name or self.rule.when,
             agent=run.record.name,
             of=of,
-            owner=self._signal.owner(declared_of(run.record).owners, of),
+            owner=self._signal.owner(run.record.declared.owners, of),
             began=began,
             value=value,
             limit=figure.limit,

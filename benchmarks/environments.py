@@ -4,7 +4,8 @@
     python benchmarks/environments.py agno aiohttp only these
 
 Needs nothing but Python with pip. An environment is named after its file in benchmarks/requirements/, is made
-again when that file changes or when an earlier attempt was interrupted, and is left alone otherwise.
+again when that file changes or when an earlier attempt was interrupted, and is left alone otherwise. A file that begins
+with "# --no-deps" lists all that is to be installed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def make(name: str) -> None:
     _stamp(name).unlink(missing_ok=True)
     venv.create(HERE / "venvs" / name, with_pip=True, clear=True)
     pip = [str(python_of(name)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-r", str(_requirements(name))], check=True)
+    alone = ["--no-deps"] if _requirements(name).read_text().startswith("# --no-deps") else []
+    subprocess.run([*pip, *alone, "-r", str(_requirements(name))], check=True)
     _stamp(name).write_text(_requirements(name).read_text())
 
 
@@ -65,7 +67,8 @@ def _make_and_say(name: str) -> int:
     if ready(name):
         print(f"{name}: already there", flush=True)
         return 0
-    wanted = ", ".join(_requirements(name).read_text().split())
+    lines = _requirements(name).read_text().splitlines()
+    wanted = ", ".join(line for line in lines if not line.startswith("#"))
     print(f"{name}: installing {wanted} ...", flush=True)
     started = time.monotonic()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from hotloop.limit import Limit
 from hotloop.models.transport import nobody
 from hotloop.tools.prefetch.history import Ahead
 from hotloop.tools.prefetch.kept import Known
+from hotloop.tools.prefetch.past import Past, Seen
 from hotloop.tools.running.cache import Flight, Kept, Key, ResultCache
 from hotloop.tools.running.execution import FOREVER, Execution, PreparedTool
 from hotloop.tools.running.graph import resources
@@ -31,10 +33,17 @@ _room = threading.BoundedSemaphore(MOST_AHEAD)
 
 
 class Begun(msgspec.Struct, eq=False):
-    """A call that may be begun ahead, and then was. Times are nanoseconds of the run's clock, 0 for not yet."""
+    """A call that may be begun ahead, and then was. Times are nanoseconds of the run's clock, 0 for not yet.
+
+    It is expected in the reply of a `turn`, after this `past`, which is so `sure` with the call itself: it may be one
+    that has not come about yet, with the call of `parent` in it.
+    """
 
     call_id: str
     known: Known
+    past: Past
+    sure: float
+    parent: Begun | None
     prepared: PreparedTool
     arguments: dict[str, Any]
     cache: ResultCache
@@ -47,6 +56,7 @@ class Begun(msgspec.Struct, eq=False):
     landed: bool = False
     failed: bool = False
     stale: bool = False
+    content: str | None = None
     task: asyncio.Task[None] | None = None
 
     @property
@@ -59,14 +69,23 @@ class Begun(msgspec.Struct, eq=False):
         """Whether its result is for this run's next turn alone."""
         return not self.prepared.ttl
 
-    def begin(self, run: RunContext, audit: AuditLog | None) -> bool:
-        """Begin it; False if its result is known or being had, or if there is no time, no room, or no record of it."""
+    @property
+    def seen(self) -> Seen:
+        """The call as if it had been made."""
+        arguments = msgspec.json.decode(self.key.arguments)
+        return Seen(self.prepared.tool.name, arguments, self.content, self.failed, read_only=True)
+
+    def begin(self, run: RunContext, audit: AuditLog | None, then: Callable[[Begun], None]) -> bool:
+        """Begin it, with what is to be done `then`, if it has its result before it is asked for.
+
+        False if its result is known or being had, or if there is no time or no room for it.
+        """
         known = self.cache.get(self.key) or self.cache.flight(self.key)
         if known is not None or run.deadline.answer_now(run.ledger.clock()) or not self._has_thread():
             return False
         if not _room.acquire(blocking=False):
             return False
-        self.task = asyncio.get_running_loop().create_task(self._work(run, audit))
+        self.task = asyncio.get_running_loop().create_task(self._work(run, audit, then))
         self.task.add_done_callback(lambda _: _room.release())
         return True
 
@@ -112,10 +131,16 @@ class Begun(msgspec.Struct, eq=False):
         tool = self.prepared.tool
         return tool.is_async or tool.sandbox is not None or pool_ahead().free > 0
 
-    async def _work(self, run: RunContext, audit: AuditLog | None) -> None:
+    async def _work(self, run: RunContext, audit: AuditLog | None, then: Callable[[Begun], None]) -> None:
         self.start = run.ledger.clock()
         if audit is None:
-            return await self._fly(run)
+            await self._fly(run)
+        else:
+            await self._fly_on_record(run, audit)
+        if self.landed and not (self.failed or self.used or self.stale):
+            then(self)
+
+    async def _fly_on_record(self, run: RunContext, audit: AuditLog) -> None:
         tool, counts = self.prepared.tool, self.known.counts
         why = f"It came next {counts.hits:.0f} of {counts.chances:.0f} times."
         try:
@@ -127,7 +152,6 @@ class Begun(msgspec.Struct, eq=False):
                 audit.outcome(run.caller, tool.name, self.call_id, outcome, ms(self.end - self.start))
         except AuditError as error:  # the call of the model tells the same to whoever waits for it
             _log.error("%s", error)
-        return None
 
     async def _fly(self, run: RunContext) -> None:
         clock, tool = run.ledger.clock, self.prepared.tool
@@ -140,6 +164,7 @@ class Begun(msgspec.Struct, eq=False):
             with Limit(None if left is None else left / NS_PER_S, asyncio.get_running_loop()):
                 result = await flight.wait()
             self.landed, self.failed = True, bool(result.failed or result.fallback)
+            self.content = result.content
         except TimeoutError:
             self.failed = True
         finally:

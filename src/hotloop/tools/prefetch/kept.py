@@ -51,6 +51,14 @@ class Known(NamedTuple):
     counts: Counts
 
 
+class Expected(NamedTuple):
+    """A call that tends to come next: by which pattern, with which arguments, and how sure that is at least."""
+
+    known: Known
+    arguments: dict[str, Any]
+    confidence: float
+
+
 class Learned:
     """The patterns in the file at `path`, None for the usual one in the state folder. An `Exporter`: it learns records.
 
@@ -72,12 +80,12 @@ class Learned:
         """Whether there is anything to expect of this agent."""
         return agent in self._known
 
-    def expected(self, agent: str, past: Past, least: float, now: float) -> list[tuple[Known, dict[str, Any]]]:
-        """The calls that tend to come next, with their arguments, of at least this confidence, the surest first.
+    def expected(self, agent: str, past: Past, least: float, now: float) -> list[Expected]:
+        """The calls that tend to come next, of at least this confidence, the surest first.
 
         What came after two turns like the last two decides, and where that is not known well what came after one.
         """
-        found: list[tuple[float, Known, dict[str, Any]]] = []
+        found: list[Expected] = []
         learned = self._known.get(agent, {})
         decided: set[Pattern] = set()
         contexts = past.contexts()
@@ -88,9 +96,8 @@ class Learned:
                 decided.add(known.pattern)
                 confidence = known.counts.confidence(now)
                 if confidence >= least and (arguments := known.pattern.fill(past)) is not None:
-                    found.append((confidence, known, arguments))
-        found.sort(key=lambda each: -each[0])
-        return [(known, arguments) for _, known, arguments in found]
+                    found.append(Expected(known, arguments, confidence))
+        return sorted(found, key=lambda each: -each.confidence)
 
     def export(self, records: Sequence[TraceRecord]) -> None:
         """Learn from these runs, or from as many as there is time for."""

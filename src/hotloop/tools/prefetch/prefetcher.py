@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hotloop.tools.prefetch.kept import Known, Learned
+from hotloop.tools.prefetch.kept import Expected, Learned
 from hotloop.tools.prefetch.past import Past
 from hotloop.tools.prefetch.payoff import Payoff
 from hotloop.tools.prefetch.prefetching import Prefetching
@@ -34,10 +34,10 @@ class Prefetcher:
         """A run begins; None if there is nothing to expect of it, or it goes on from a pause."""
         return Prefetching(self, run) if run.journal is None and self._learned.knows(self._agent) else None
 
-    def expected(self, past: Past) -> list[tuple[Known, dict[str, Any]]]:
-        """The calls that are likely enough to come next and worth it, with their arguments, the surest first."""
-        found = self._learned.expected(self._agent, past, self.settings.confidence, time.time())
-        return [each for each in found if self.payoff.worth_trying(each[0].name, each[0].counts)]
+    def expected(self, past: Past, sure: float) -> list[Expected]:
+        """The calls that are likely enough to come after a past that is so `sure`, and worth it, the surest first."""
+        found = self._learned.expected(self._agent, past, self.settings.confidence / sure, time.time())
+        return [each for each in found if self.payoff.worth_trying(each.known.name, each.known.counts)]
 
     def choose(self) -> bool:
         """Whether to begin what is expected; that it does not pay is said once."""

@@ -5,7 +5,7 @@ A call of the model finds the very same call among those that were begun, or is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from hotloop.limit import stop
 from hotloop.tools.defining.tool import Tool, arguments_key
 from hotloop.tools.prefetch.begun import Begun
 from hotloop.tools.prefetch.history import PREFETCH, known_name
-from hotloop.tools.prefetch.kept import Known
+from hotloop.tools.prefetch.kept import Expected
 from hotloop.tools.prefetch.past import Past, Seen
 from hotloop.tools.running import guard
 from hotloop.tools.running.cache import Flight, Kept, Key
@@ -44,15 +44,12 @@ class Prefetching:
         self._number = next(_runs)
 
     def think(self) -> None:
-        """The model begins to think: end what is no longer expected, and begin what is."""
-        expected = [] if self._changed else self._prefetcher.expected(self._past)
-        calls = [call for each in expected if (call := self._call(*each)) is not None]
-        self._end_turn({call.key for call in calls})
-        self._ahead = self._prefetcher.choose() if calls else None
-        most = min(self._prefetcher.settings.max_inflight, self._executor.policy.max_parallel)
-        for call in calls if self._ahead else ():
-            if sum(each.idle for each in self._begun) < most and call.begin(self._run, self._executor.audit):
-                self._begun.append(call)
+        """The model begins to think: end what is no longer expected of its reply, and begin what is."""
+        expected = self._expected(self._past, 1.0, None)
+        self._ahead = self._prefetcher.choose() if expected else None
+        self._end_turn(expected if self._ahead else {})
+        if self._ahead:
+            self._begin(expected.values())
 
     def find(self, tool: Tool, arguments: dict[str, Any]) -> tuple[Begun, Kept | Flight] | None:
         """The call that the model makes now, if just that one was begun, and its result or its flight."""
@@ -84,7 +81,9 @@ class Prefetching:
     async def end(self) -> None:
         """The run is over: stop what nobody asked for, and put all of it into the ledger."""
         await stop([each.task for each in self._begun if each.task is not None])
-        self._end_turn(())
+        for begun in self._begun:
+            if begun.own:
+                begun.spoil()
         if calls := [each.facts(self._run.ledger.start) for each in self._begun if each.start]:
             self._run.ledger.facts[PREFETCH] = {
                 "started": len(calls),
@@ -94,30 +93,59 @@ class Prefetching:
                 "calls": calls,
             }
 
-    def _call(self, known: Known, wanted: dict[str, Any]) -> Begun | None:
-        """The call that is expected with these arguments, if it may be begun ahead."""
-        prepared, run = self._executor.prepared.get(known.pattern.tool), self._run
+    def _further(self, begun: Begun) -> None:
+        """Begin what tends to come after a call that the model has not made yet, as far as it is known with what."""
+        past = Past(self._past.prompt, [*begun.past.turns, [begun.seen]])
+        self._begin(self._expected(past, begun.sure, begun).values())
+
+    def _begin(self, calls: Iterable[Begun]) -> None:
+        """Begin as many of these as may be under way, and then what comes after them."""
+        most = min(self._prefetcher.settings.max_inflight, self._executor.policy.max_parallel)
+        new = []
+        for call in calls:
+            idle = sum(each.idle for each in self._begun)
+            if idle < most and call.begin(self._run, self._executor.audit, self._further):
+                self._begun.append(call)
+                new.append(call)
+        for call in new:
+            self._further(call)
+
+    def _expected(self, past: Past, sure: float, parent: Begun | None) -> dict[Key, Begun]:
+        """The calls that may be begun of those that are expected after this past, which is so `sure`."""
+        found: dict[Key, Begun] = {}
+        for each in () if self._changed else self._prefetcher.expected(past, sure):
+            if (call := self._call(each, past, sure, parent)) is not None:
+                found.setdefault(call.key, call)
+        return found
+
+    def _call(self, expected: Expected, past: Past, sure: float, parent: Begun | None) -> Begun | None:
+        """The call that is expected, if it may be begun ahead."""
+        known, run = expected.known, self._run
+        prepared = self._executor.prepared.get(known.pattern.tool)
         if prepared is None or prepared.tool.name not in run.ledger.tools or not _is_harmless(prepared.tool):
             return None
         try:
-            arguments = prepared.tool.bind(msgspec.json.encode(wanted).decode())
+            arguments = prepared.tool.bind(msgspec.json.encode(expected.arguments).decode())
             guard.check(prepared.tool, arguments, run.caller.grants)
         except (ArgumentsError, ToolRefused):
             return None
         if not self._is_unchanged(prepared.tool, arguments):
             return None
         cache, key = self._executor.place(prepared, arguments, run)
-        if not prepared.ttl:  # its result is for this run's next turn alone
+        if not prepared.ttl:  # its result is for one turn of this run alone
             cache, key = self._executor.cache, key._replace(whose=f"ahead:{self._number}")
-        call_id = f"ahead{len(self._begun)}"
-        return Begun(call_id, known, prepared, arguments, cache, key, run.ledger.turn)
+        turn = run.ledger.turn if parent is None else parent.turn + 1
+        call_id, sure = f"ahead{len(self._begun)}", sure * expected.confidence
+        return Begun(call_id, known, past, sure, parent, prepared, arguments, cache, key, turn)
 
     def _end_turn(self, expected: Collection[Key]) -> None:
-        """A reply has been acted on: results that were for that one are forgotten, and what goes on in vain stops."""
+        """A turn is over: forget results that were for that one, and stop what goes on in vain."""
+        now = self._run.ledger.turn
         for begun in self._begun:
-            if begun.own and not begun.stale:
+            in_vain = begun.key not in expected if begun.turn <= now else begun.parent is None or begun.parent.stale
+            if begun.own and not begun.stale and (in_vain or begun.turn < now):
                 begun.spoil()
-            elif begun.idle and begun.key not in expected:
+            elif begun.idle and in_vain:
                 begun.stop()
 
     def _wrote(self, tool: Tool, arguments: dict[str, Any]) -> None:

@@ -38,8 +38,9 @@ class Perceiving:
         """Begin to look for facts that fit the request, beside whatever is done next; None if there is no memory."""
         if self._memory is None or not caller.user:
             return None
-        seconds = self._memory.timeout if self._seconds is None else min(self._seconds, self._memory.timeout)
-        return Recall(self._memory, prompt, caller, seconds)
+        by_budget = self._seconds is not None and self._seconds <= self._memory.timeout
+        seconds = self._seconds if by_budget and self._seconds is not None else self._memory.timeout
+        return Recall(self._memory, prompt, caller, seconds, by_budget)
 
     async def aside(self, recall: Recall | None, caller: Caller, ledger: Ledger, deadline: Deadline) -> str:
         """What is sent last in each request of the run."""
@@ -63,23 +64,28 @@ class Perceiving:
 
 
 class Recall:
-    """A search in memory that has begun; it may take `seconds`, and what comes later is left out, as `late` tells."""
+    """A search in memory that has begun; it may take `seconds`, and what comes later is left out.
 
-    def __init__(self, memory: Memory, prompt: str, caller: Caller, seconds: float) -> None:
+    `by_budget` tells that the run's budget says so; then `over_budget` that it came too late.
+    """
+
+    def __init__(self, memory: Memory, prompt: str, caller: Caller, seconds: float, by_budget: bool) -> None:
         self._task = asyncio.create_task(memory.recall(prompt, user=caller.user, session=caller.session))
         self._end = asyncio.get_running_loop().time() + seconds
-        self.late = False
+        self._by_budget = by_budget
+        self.over_budget = False
 
     async def facts(self, ledger: Ledger, deadline: Deadline) -> list[Fact]:
         """What was found in time; the ledger says how many facts, that they came too late, or what went wrong."""
         left = max(self._end - asyncio.get_running_loop().time(), 0)
         if (most := deadline.for_tools_ns(ledger.clock())) is not None:
+            self._by_budget |= most < left * NS_PER_S
             left = min(left, most / NS_PER_S)
         if not self._task.done():
             await asyncio.wait([self._task], timeout=left)
         found: list[Fact] = []
-        self.late = not self._task.done()
-        if self.late:
+        if not self._task.done():
+            self.over_budget = self._by_budget
             told = "late, left out"
         elif error := self._task.exception():
             told = f"failed, left out: {error}"

@@ -293,7 +293,7 @@ class Runs:
         aside = await self._perceiving.aside(run.recall, run.asked.caller, run.ledger, deadline)
         if watch is not None:
             watch.doing("other")
-            if run.recall is not None and run.recall.late:
+            if run.recall is not None and run.recall.over_budget:
                 watch.without_memory()
         return aside
 

@@ -36,7 +36,6 @@ class Allowance:
         self.told = [row for row in rows if row not in self.final]
         self.degrading = [row for row in rows if row.on_exceed == "degrade"]
         self._least = min((row.limit for row in self.told), default=0)
-        self._of_turns = any(row.of_turn for row in self.told)
 
     def watch(self, ledger: Ledger, start: int) -> Watch | None:
         """Who looks after a run that spends from `start` on; None if nothing is done before its end."""
@@ -52,9 +51,7 @@ class Allowance:
             ledger.facts.setdefault("warnings", []).append(f"over the budget: {over}")
 
     def _may_be_over(self, ledger: Ledger, total: int) -> bool:
-        """Whether the critical path is worth working out: no part of it is longer than all of its stages together."""
-        if self._of_turns:
-            return True
+        """Whether the critical path is worth working out: no part of it, in no turn, is longer than all its stages."""
         spent = dict.fromkeys(PART_OF.values(), 0) | {"total": total}
         for stage in ledger.stages:
             spent[PART_OF[stage.kind]] += stage.end - stage.start

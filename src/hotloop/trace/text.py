@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Sequence
 
 from hotloop.trace.ledger import AttemptFacts, Stage
 from hotloop.trace.trace import BudgetRow, Trace
@@ -52,7 +52,7 @@ def timeline(trace: Trace, width: int = 88) -> str:
 def notes(trace: Trace) -> list[str]:
     """What there is to say beside the timeline, a line each."""
     lines = [*attempt_lines(trace), tools_line(trace), prefetch_line(trace), output_line(trace), memory_line(trace)]
-    lines += [context_line(trace), cache_line(trace), *warning_lines(trace)]
+    lines += [context_line(trace), cache_line(trace), *degraded_lines(trace), *warning_lines(trace)]
     return [line for line in lines if line]
 
 
@@ -135,6 +135,12 @@ def cache_line(trace: Trace) -> str:
     return f"cached tokens: {', '.join(told)}" if told else ""
 
 
+def degraded_lines(trace: Trace) -> list[str]:
+    """What the run did to save time, when, and why; a line each."""
+    told = trace.facts.get("degraded", ())
+    return [f"degraded at {show_ms(each['at_ms'])}: {one_line(each['what'])} ({each['why']})" for each in told]
+
+
 def warning_lines(trace: Trace) -> list[str]:
     """What was noticed that costs this run or others, a line each."""
     return [f"warning: {one_line(told)}" for told in trace.facts.get("warnings", ())]
@@ -148,9 +154,7 @@ def _waited_for(trace: Trace) -> str:
 def budget_table(trace: Trace) -> str:
     """Stage, acceptable, actual, verdict, share; with what no stage owns in the last line."""
     rows = [("stage", "acceptable", "actual", "verdict", "share"), *map(_cells, trace.budget())]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = [_table_line(row, widths) for row in rows]
-    rule = "  ".join("─" * size for size in widths)
+    lines, rule = columns(rows, left=(0, 3))
     total = trace.end_to_end_ms
     share = trace.unattributed_ms / total if total else 0.0
     owned = f"unattributed {show_ms(trace.unattributed_ms)} ({share:.2%})"
@@ -202,12 +206,15 @@ def _cells(row: BudgetRow) -> tuple[str, str, str, str, str]:
     return row.stage, acceptable, show_ms(row.actual_ms), row.verdict, f"{row.share:.1%}"
 
 
-def _table_line(cells: Iterable[str], widths: list[int]) -> str:
-    first, *others = (
-        f"{cell:<{size}}" if column in (0, 3) else f"{cell:>{size}}"
-        for column, (cell, size) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()
+def columns(rows: Sequence[Sequence[str]], left: Container[int]) -> tuple[list[str], str]:
+    """Each row as a line, with all columns to the right but those in `left`; and a rule as wide as they are."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        sized = enumerate(zip(row, widths, strict=True))
+        cells = [f"{cell:<{size}}" if place in left else f"{cell:>{size}}" for place, (cell, size) in sized]
+        lines.append("  ".join(cells).rstrip())
+    return lines, "  ".join("─" * size for size in widths)
 
 
 def _columns(text: str) -> int:

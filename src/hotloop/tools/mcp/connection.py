@@ -24,7 +24,7 @@ from hotloop.tools.mcp.endpoint import Endpoint
 from hotloop.tools.mcp.listing import Listing, list_tools
 from hotloop.tools.mcp.results import read_result
 from hotloop.tools.mcp.transport import Answer, Tail, answer, http, stdio
-from hotloop.tools.running.progress import report, reporter
+from hotloop.tools.running.progress import remaining, report, reporter
 from hotloop.tools.running.tracecontext import trace_headers
 
 _log = logging.getLogger("hotloop.tools.mcp")
@@ -94,7 +94,8 @@ class Connection:
         here = Answer()
         token = answer.set(here)
         try:
-            result = await self._answered(client.call_tool(tool, arguments, progress_callback=_teller(), meta=_meta()))
+            asked = client.call_tool(tool, arguments, _patience(), progress_callback=_teller(), meta=_meta())
+            result = await self._answered(asked)
         except MCPError as error:
             raise await self._failure(error, here) from error
         except (RuntimeError, ValidationError) as error:
@@ -232,6 +233,12 @@ def _seen(task: asyncio.Task[Any]) -> None:
     """Nobody waits for the result of a cancelled call."""
     if not task.cancelled():
         task.exception()
+
+
+def _patience() -> float | None:
+    """Seconds for the answer: as many as the call has left, and some in which it is ended from here."""
+    left = remaining()
+    return None if left is None else left + _GRACE
 
 
 def _meta() -> Any:

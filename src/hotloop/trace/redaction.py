@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hotloop.hiding import masked_text, masked_value
-from hotloop.trace.ledger import Stage, TurnFacts
+from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.wording import LEFT_OUT, own_words
 
@@ -20,6 +20,18 @@ LONGEST = 100_000
 
 _BUILT_IN = ("plan", "read_result", "final_answer")
 _DECLARED = ("route", "traceparent", "tracestate")  # facts that are texts of whoever made the agent, or asked it
+_OWN = ("degraded", "prefetch")  # facts of which all texts are our own, but for names of models and tools
+_WORDLESS = frozenset(
+    {
+        "CircuitOpen",
+        "ConnectError",
+        "ContentFiltered",
+        "ReplyTimeout",
+        "ServiceBusy",
+        "TransportError",
+        "TruncatedReply",
+    }
+)  # errors that quote nobody
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _WORD = re.compile(r"\w{0,32}", re.ASCII)
 _SCALARS = (int, float, bool, str)
@@ -43,7 +55,7 @@ def without_words(record: TraceRecord) -> None:
     if not _are_own(record.stages, known):
         record.stages = [_stage(each, known) for each in record.stages]
     if any(each.reason for each in record.attempts):
-        record.attempts = [replace(each, reason=own_words(each.reason)) for each in record.attempts]
+        record.attempts = [_attempt(each) for each in record.attempts]
     record.facts = _facts(_plain(record.facts), known)
 
 
@@ -65,6 +77,10 @@ def _stage(stage: Stage, known: _Names) -> Stage:
     if note == LEFT_OUT and stage.note.startswith(_WAIT):
         note = _WAIT + _waited_for(stage.note[len(_WAIT) :], known)
     return replace(stage, name=_name(stage.name, known), note=note)
+
+
+def _attempt(facts: AttemptFacts) -> AttemptFacts:
+    return facts if facts.error in _WORDLESS else replace(facts, reason=own_words(facts.reason))
 
 
 def _is_plain(facts: TurnFacts, known: _Names) -> bool:
@@ -127,6 +143,8 @@ def _facts(facts: Mapping[str, Any], known: _Names) -> dict[str, Any]:
 
 
 def _fact(value: Any, name: str, known: _Names) -> Any:
+    if name in _OWN:
+        return value
     if isinstance(value, str):
         return value if name in _DECLARED or value in known else own_words(value)
     if isinstance(value, dict):

@@ -7,7 +7,6 @@ from functools import cache, lru_cache
 
 LEFT_OUT = "…"
 
-_SECONDS = r"[\d.e+-]+ s"
 # Of each text the parts in groups are ours alone. What fits none of these is left out as a whole.
 _TEXTS = (
     # notes of stages, and what facts say of memory, context, routes and kept answers
@@ -17,7 +16,7 @@ _TEXTS = (
     r"(session (?:loaded|committed)|waited for the (?:session|summary)|while the run waited|ahead)",
     r"(opened|kept|failed|saved|recorded|stopped|summarized|left out|parts|parts, cut|cut|ok|rejected)",
     r"(error|cached|joined|fallback|refused|unknown|pending|known|prefetched|cancelled|discarded|skipped)",
-    rf"(cut: no (?:room|time) for a summary|cut: no summary within {_SECONDS})",
+    r"(cut: no (?:room|time) for a summary|cut: no summary within [\d.e+-]+ s)",
     r"(cut: the summary (?:was given up|failed: \w+|was too long|was empty))",
     r"(\d+ facts?|late, left out)",
     r"(failed, left out): .*",
@@ -31,24 +30,13 @@ _TEXTS = (
     r"(No more than [\d,]+ turns? may have calls\.)",
     r"(The model made the same call) of .*( \d+ times and it failed each time): .*",
     r"(the answer is empty|it refuses to help|the model was \d+% sure, less than \d+%|the other one was first)",
-    # why a request failed
+    # why a request failed, where the class of its error does not tell that it quotes nobody
     r"(The service answered \d{3}).*",
-    rf"(The service sent nothing within {_SECONDS}\.)",
-    rf"(The service did not read the prompt within {_SECONDS}\.)",
-    rf"(The reply stopped after [\d,]+ tokens?: nothing came for {_SECONDS}\.)",
-    rf"(The reply was not complete within {_SECONDS}(?:, which was all that the run's budget had left)?\.)",
-    r"(The reply ended before the service said that it was complete\.)",
-    r"(The reply hit its token cap inside a tool call\.) Raise max_tokens\.",
-    r"(The service's content filter withheld the reply\.)",
-    r"(The service sent a (?:body|event) of more than \d+ MiB\.)",
     r"(The service sent (?:arguments that cannot be read|a chunk that is not JSON|a body that is not JSON)).*",
     r"(The service sent JSON that is no chat completion).*",
     r"(The reply's calls cannot be trusted): .*",
-    r"(The queue in front of the service is full) .*",
-    r"(The service (?:cannot|could not) be asked in (?:time|the time that was left)): .*",
-    r".*( is left alone for [\d.,]+ m?s more): .*",
-    r".*( closed the connection before its reply was complete\.)",
     # warnings
+    r"(over the budget: [\w., ]+)",
     r"(The session was damaged and is used as far as it is whole): .*",
     r'(The prompts diverge at byte [\d,]+, in \w+\[\d+\])[^"]*".*" became ".*"\.( .*)?',
     r"(The prompts diverge at byte [\d,]+, in (?:the option \w+|\w+\[\d+\])).*",

@@ -62,13 +62,14 @@ def candidates(
 ) -> list[Candidate]:
     """The changes that would save something, what saves most at the p50 first, then what saves most at the p95.
 
-    They are those that these runs give reason to ask about, each of `services` in the place of theirs, and `others`.
+    They are those that these runs give reason to ask about and `others`; and each of `services` in the place of theirs,
+    whatever it would bring.
     """
     work = runs if isinstance(runs, Workload) else Workload.of(runs)
     if not work.graphs:
         return []
     found = [Candidate(each, whatif(work, [each.edit])) for each in (*proposals(work, services), *others)]
-    saving = [each for each in found if _saves(each.prediction)]
+    saving = [each for each in found if isinstance(each.proposal.edit, Service) or _saves(each.prediction)]
     return sorted(saving, key=lambda each: (-_saved(each.prediction)[0], -_saved(each.prediction)[1]))
 
 

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Annotated, TypeAlias
 
@@ -15,6 +14,7 @@ from cyclopts import Parameter, validators
 
 from hotloop.commands.console import counted, messages
 from hotloop.commands.options import Duration, Flag
+from hotloop.commands.selection import StoreFile
 from hotloop.trace.importing.endpoint import PATH
 from hotloop.trace.importing.gathering import Gathering
 from hotloop.trace.importing.receiver import Receiver
@@ -45,7 +45,7 @@ def receive(
     *,
     port: Port = 4318,
     host: str = "127.0.0.1",
-    store: Annotated[Path | None, Parameter(name="--store", metavar="FILE")] = None,
+    path: StoreFile = None,
     content: Flag = False,
     settle: Duration = 5.0,
 ) -> int:
@@ -61,14 +61,14 @@ def receive(
         0 takes a free one.
     host
         Address to listen on.
-    store
+    path
         The file to keep runs in. [default: the one in your state folder]
     content
         Keep what was said, too, where it was sent, without secrets.
     settle
         How long nothing more may have come of a trace before it is kept.
     """
-    kept, traces = _Kept(), TraceStore(store)
+    kept, traces = _Kept(), TraceStore(path)
     gathering = Gathering(settle)
     with _stopping() as stop, Receiver(gathering, host, port) as receiver:
         print(f"{receiver.url}{PATH}", flush=True)

@@ -24,6 +24,7 @@ from hotloop.commands.console import (
 from hotloop.commands.conversation import show_words
 from hotloop.commands.exchange import export, import_
 from hotloop.commands.options import Flag, Json, Name
+from hotloop.commands.receive import receive
 from hotloop.commands.selection import Selection
 from hotloop.errors import ConfigError
 from hotloop.fields import require
@@ -45,6 +46,7 @@ _ANY = Selection()
 trace = App(name="trace", help=_HELP)
 trace.command(export)
 trace.command(import_, name="import")
+trace.command(receive)
 
 
 @trace.command(name="list")

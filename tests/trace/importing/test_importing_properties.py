@@ -19,6 +19,7 @@ from hotloop.trace.record import TraceRecord
 from hotloop.trace.trace import Trace
 
 IDS = st.sampled_from([f"{number:016x}" for number in range(1, 13)])
+PARENTS = IDS | st.just("")
 WORDS = st.sampled_from(
     ["", "a", "b", "{", '{"a": 1}', '[{"role": "user", "content": "Hi"}]', "sk-1234567890abcdefghij"]
 )
@@ -46,6 +47,7 @@ KINDS = st.sampled_from(
         {"traceloop.span.kind": "workflow"},
     ]
 )
+MOSTLY_WORK = st.just({"gen_ai.operation.name": "chat"}) | st.just({"gen_ai.operation.name": "execute_tool"}) | KINDS
 NAMED = st.sampled_from(
     [
         "gen_ai.agent.name",
@@ -83,17 +85,17 @@ EVENTS = st.builds(
 
 
 @st.composite
-def span_of(draw):
-    start = draw(TIMES)
+def span_of(draw, own=IDS, parents=PARENTS, kinds=KINDS, times=TIMES):
+    start = draw(times)
     return Span(
         TRACE,
-        draw(IDS),
-        draw(st.one_of(st.just(""), IDS)),
+        draw(own),
+        draw(parents),
         draw(st.sampled_from(["", "run", "step"])),
         draw(st.sampled_from([0, 1, 2, 3])),
         EPOCH + start * MS,
-        draw(st.one_of(st.just(0), TIMES.map(lambda end: EPOCH + end * MS))),
-        draw(KINDS) | draw(ATTRIBUTES),
+        draw(st.just(0) | times.map(lambda end: EPOCH + (start + end) * MS) | times.map(lambda end: EPOCH + end * MS)),
+        draw(kinds) | draw(ATTRIBUTES),
         draw(st.lists(EVENTS, max_size=2)),
         draw(st.booleans()),
         draw(st.sampled_from(["", "pydantic-ai", "openinference.instrumentation.langchain"])),
@@ -101,8 +103,21 @@ def span_of(draw):
     )
 
 
+@st.composite
+def runs(draw):
+    """Spans of an agent that are a tree, as those of a framework are, most of them requests and tools."""
+    ids = [f"{number:016x}" for number in range(1, draw(st.integers(2, 14)))]
+    told = {"openinference.span.kind": "AGENT"}
+    root = Span(TRACE, "f" * 16, "", "run", 1, EPOCH, EPOCH + 100 * MS, told, [], False, "", {})
+    spans = [root]
+    for place, own in enumerate(ids):
+        parents = st.just(root.span_id) | st.sampled_from([root.span_id, *ids[:place]])
+        spans.append(draw(span_of(st.just(own), parents, MOSTLY_WORK, st.integers(0, 90))))
+    return spans
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(span_of(), max_size=14), st.booleans())
+@given(runs() | st.lists(span_of(), max_size=14), st.booleans())
 def test_any_spans_become_records_that_hold_together(spans, content):
     for record in records_of_spans(spans, content):
         _check_times(record)

@@ -102,18 +102,19 @@ class Turns:
 
 
 def _turns(models: Sequence[Part]) -> list[Turn]:
-    """A request that failed is an attempt at the next reply of the same agent."""
-    open_turns: dict[int, Turn] = {}
+    """A request that failed is an attempt at the next reply of the same agent, on the same line."""
+    unanswered: dict[tuple[int, int], Turn] = {}
     turns: list[Turn] = []
     for part in sorted(models, key=lambda part: (part.node.start, part.node.end)):
-        turn = open_turns.get(id(part.within))
+        whose = id(part.within), part.line
+        turn = unanswered.pop(whose, None)
         if turn is None:
-            turn = open_turns[id(part.within)] = Turn(len(turns), line=part.line, within=part.within)
+            turn = Turn(len(turns), line=part.line, within=part.within)
             turns.append(turn)
         asked = read_asked(part.node)
         turn.attempts.append(asked)
-        if not asked.error:
-            del open_turns[id(part.within)]
+        if asked.error:
+            unanswered[whose] = turn
     return turns
 
 

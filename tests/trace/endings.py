@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hotloop.trace.declared import Declared, Price
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Ledger, Spoken, Stage, ToolFacts, TurnFacts, Usage, Words
 from hotloop.trace.record import Ended, Said, TraceRecord
 
@@ -46,6 +47,7 @@ def full_record() -> TraceRecord:
         facts={"max_parallel": 8, "routes": [{"turn": 0, "route": "fast"}]},
         limits={"total": 1_500_000_000},
         tools={"look": ToolFacts(True, 3.0, 60.0, 2, ("note",), 270)},
+        declared=Declared(prices=(Price("host", "m", 0.5, 1.5),), context_limit=8_000),
         prompt=Said("d3", 3),
         answer=Said("d4", 4),
         said={"call00001": said},

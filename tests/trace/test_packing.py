@@ -5,7 +5,7 @@ import pytest
 from endings import full_record, record
 
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, ToolFacts, TurnFacts, Usage
-from hotloop.trace.packing import BESIDE, pack, unpack
+from hotloop.trace.packing import BESIDE, NOTHING, pack, unpack
 from hotloop.trace.record import Said, TraceRecord
 
 ORDER = {
@@ -13,8 +13,8 @@ ORDER = {
     Usage: "input_tokens output_tokens cached_tokens reasoning_tokens",
     CallFacts: "call_id name outcome head_start waited_for waited saved missed sealed needs",
     AttemptFacts: "turn service model why start end outcome first reason usage prompt_bytes known_bytes error",
-    TurnFacts: "turn ttft tpot usage attempts buffered salvaged finish_reason model tools tools_ns calls burst discarded"
-    " server_ms gap",
+    TurnFacts: "turn ttft tpot usage attempts buffered salvaged finish_reason model tools tools_ns calls burst"
+    " discarded server_ms gap",
     ToolFacts: "read_only timeout ttl retries after size",
     Said: "digest size result_digest text result",
 }
@@ -33,7 +33,16 @@ def changed(data: bytes, change) -> bytes:
 
 @pytest.mark.parametrize("given", [full_record(), record()])
 def test_what_was_packed_comes_out(given):
-    assert unpack(pack(given), beside(given)) == given
+    data, declaration = pack(given)
+    assert unpack(data, declaration.data, beside(given)) == given
+
+
+def test_what_an_agent_declares_is_packed_once():
+    one, other = full_record(), full_record()
+    assert pack(one)[1] == pack(other)[1] != pack(record())[1]
+    other.tools, other.declared = one.tools, one.declared
+    assert pack(one)[1] is pack(other)[1]
+    assert b"look" not in pack(record(tools=one.tools))[0]
 
 
 def test_the_full_record_is_full():
@@ -56,26 +65,28 @@ def test_an_earlier_version_had_fewer_fields():
         packed["turns"][0] = packed["turns"][0][:12]
         del packed["limits"]
 
-    found = unpack(changed(pack(given), cut), beside(given))
+    found = unpack(changed(pack(given)[0], cut), NOTHING, beside(given))
+    assert found.tools == {}
     assert found.stages == [Stage("tool", 7, 9, 1)]
     assert (found.turns[0].calls, found.turns[0].burst, found.limits) == (given.turns[0].calls, False, {})
 
 
 def test_a_later_version_has_more_fields():
     given = full_record()
+    data, declaration = pack(given)
 
     def add(packed):
         packed["stages"][0].append("more")
         packed["turns"][0][11][0].append(1)
         packed["more"] = 1
 
-    assert unpack(changed(pack(given), add), beside(given)) == given
+    assert unpack(changed(data, add), declaration.data, beside(given)) == given
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", pack(full_record())[:-9]])
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", pack(full_record())[0][:-9]])
 def test_what_is_no_record(data):
     with pytest.raises(msgspec.MsgspecError):
-        unpack(data, beside(record()))
+        unpack(data, NOTHING, beside(record()))
 
 
 def test_a_record_is_small():
@@ -83,4 +94,4 @@ def test_a_record_is_small():
     given = full_record()
     for name in ("stages", "turns", "attempts"):
         setattr(given, name, getattr(given, name) * 20)
-    assert len(pack(given)) < len(msgspec.msgpack.encode(given)) * 0.45
+    assert len(pack(given)[0]) < len(msgspec.msgpack.encode(given)) * 0.45

@@ -14,7 +14,7 @@ import pytest
 from endings import full_record, record
 
 from hotloop.errors import ConfigError
-from hotloop.trace.ledger import Stage, TurnFacts, Usage
+from hotloop.trace.ledger import Stage, ToolFacts, TurnFacts, Usage
 from hotloop.trace.retention import AT_ONCE, Retention
 from hotloop.trace.store import Added, TraceInfo, TraceStore, Which
 
@@ -185,7 +185,7 @@ def test_add_is_all_or_nothing(store):
     ],
 )
 def test_what_cannot_be_kept_is_said(store, given):
-    with pytest.raises(ConfigError, match="is no text that can be kept|Run a cannot be kept: "):
+    with pytest.raises(ConfigError, match=r"is no text that can be kept|Run a cannot be kept: "):
         store.export([given])
 
 
@@ -281,6 +281,24 @@ def test_the_file_does_not_grow_for_ever(tmp_path):
             sizes.append(store.path.stat().st_size)
     assert max(sizes[5:]) <= sizes[5] * 1.1
     assert len(msgspec.msgpack.encode(stages)) * 200 < sizes[-1] * 3
+
+
+def test_what_agents_declare_is_kept_as_long_as_their_runs(tmp_path, now):
+    with closing(kept(tmp_path / "traces.db", days=2)) as store:
+        tools = [{f"tool{number}": ToolFacts(size=number)} for number in range(3)]
+        for number in (0, 1, 1):
+            store.export([record(f"req-{now[0]}", started=now[0], tools=tools[number])])
+            now[0] += DAY + 1
+        store.export([record("last", started=now[0], tools=tools[2])])
+        assert [each.tools for each in store.find()] == [tools[1], tools[2]]
+        assert declarations(store) == 2
+        store.delete(Which(trace_id="last"))
+        assert declarations(store) == 1
+
+
+def declarations(store: TraceStore) -> int:
+    with closing(sqlite3.connect(store.path)) as db:
+        return db.execute("SELECT count(*) FROM declarations").fetchone()[0]
 
 
 def test_without_retention_all_are_kept(store, now):

@@ -46,11 +46,12 @@ def test_our_own_words_stay(text):
         (
             'The prompts diverge at byte 1,234, in messages[0].content (system): "a canary" became "…canary". It looks '
             "like a clock or a date. Put the time at the end.",
-            "The prompts diverge at byte 1,234, in messages[0]… It looks like a clock or a date. Put the time at the end.",
+            "The prompts diverge at byte 1,234, in messages[0]… It looks like a clock or a date. Put the time at the "
+            "end.",
         ),
         (
-            'The prompts diverge at byte 9, in messages[2].content (user): "said "canary" became "more". Canary" became '
-            '"x". Only a number differs.',
+            'The prompts diverge at byte 9, in messages[2].content (user): "said "canary" became "more". Canary" '
+            'became "x". Only a number differs.',
             "The prompts diverge at byte 9, in messages[2]… Only a number differs.",
         ),
         ("canary", "…"),

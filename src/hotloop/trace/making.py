@@ -10,6 +10,7 @@ from hotloop.trace.redaction import without_secrets, without_words
 def record_of(ended: Ended, content: bool) -> TraceRecord:
     """The record of a run, with what was said in it or without; its ledger stays as it is."""
     record = ended.record()
+    record.tools = ended.ledger.tools  # type: ignore[assignment]  # the agent's own, which are packed once
     record.prompt, record.answer, record.said = said_in(ended.words, content)
     if content:
         without_secrets(record)

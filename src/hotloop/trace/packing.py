@@ -6,9 +6,10 @@ what is not known is passed over, and what earlier ones have not is the default.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, astuple
@@ -19,34 +20,66 @@ from hotloop.trace.record import Said, TraceRecord
 BESIDE = ("trace_id", "name", "version", "session", "source", "started", "outcome", "error")
 """The fields that are not in the bytes of a record, for they are kept beside them."""
 
-_SEVERAL = ("stages", "turns", "attempts", "tools", "said")
 _TIMES = ("start", "end")
-_ALONE = tuple(name for name in TraceRecord.__struct_fields__ if name not in (*BESIDE, *_TIMES, *_SEVERAL))
+_SEVERAL = ("stages", "turns", "attempts", "said")
+_DECLARED = ("tools", "declared")
+_ALONE = tuple(name for name in TraceRecord.__struct_fields__ if name not in (*BESIDE, *_TIMES, *_SEVERAL, *_DECLARED))
 _TURN_USAGE, _TURN_CALLS = map(TurnFacts.__struct_fields__.index, ("usage", "calls"))
 _ATTEMPT_USAGE = AttemptFacts.__struct_fields__.index("usage")
+_REMEMBERED = 256  # declarations
 
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 
+NOTHING = _encode({})
+"""What an agent declares of which nothing is known."""
 
-def pack(record: TraceRecord) -> bytes:
-    """The bytes of a record."""
+
+class Declaration(NamedTuple):
+    """What records of one agent have in common, as bytes that are kept once; `key` tells them from others."""
+
+    key: int
+    data: bytes
+
+
+def pack(record: TraceRecord) -> tuple[bytes, Declaration]:
+    """The bytes of a record, and of what its agent declares."""
     packed = {name: value for name in _ALONE if (value := getattr(record, name))}
     packed["start"], packed["end"] = record.start, record.end
     packed["stages"] = [*map(astuple, record.stages)]
     packed["turns"] = [*map(_turn, record.turns)]
     packed["attempts"] = [*map(_attempt, record.attempts)]
-    packed["tools"] = {name: astuple(facts) for name, facts in record.tools.items()}
-    packed["said"] = {call_id: astuple(said) for call_id, said in record.said.items()}
-    return _encode(packed)
+    if record.said:
+        packed["said"] = {call_id: astuple(said) for call_id, said in record.said.items()}
+    return _encode(packed), _declaration(record)
 
 
-def unpack(data: bytes, beside: Mapping[str, Any]) -> TraceRecord:
+def unpack(data: bytes, declaration: bytes, beside: Mapping[str, Any]) -> TraceRecord:
     """The record of these bytes and of what is kept `beside` them.
 
     Raises msgspec.MsgspecError for bytes that hold none.
     """
-    packed = asdict(_reader().decode(data))
-    return msgspec.convert({**packed, **beside}, TraceRecord, from_attributes=True)
+    record, declared = _readers()
+    fields = {**asdict(record.decode(data)), **asdict(declared.decode(declaration)), **beside}
+    return msgspec.convert(fields, TraceRecord, from_attributes=True)
+
+
+_remembered: dict[tuple[int, int], tuple[tuple[object, object], Declaration]] = {}
+
+
+def _declaration(record: TraceRecord) -> Declaration:
+    """Made once for all records that share the very same objects, as those of an agent do."""
+    objects = record.tools, record.declared
+    found = _remembered.get((id(objects[0]), id(objects[1])))
+    if found is not None:
+        return found[1]
+    tools = {name: astuple(facts) for name, facts in record.tools.items()}
+    data = _encode({"tools": tools, "declared": record.declared})
+    key = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big", signed=True)
+    if len(_remembered) >= _REMEMBERED:
+        _remembered.clear()
+    made = Declaration(key, data)
+    _remembered[id(objects[0]), id(objects[1])] = objects, made  # which keeps the ids from being others'
+    return made
 
 
 def _turn(facts: TurnFacts) -> list[Any]:
@@ -63,8 +96,8 @@ def _attempt(facts: AttemptFacts) -> list[Any]:
 
 
 @cache
-def _reader() -> msgspec.msgpack.Decoder[Any]:
-    """Reads what `pack` has written into Structs that are like ours, but read by order what was written so."""
+def _readers() -> tuple[msgspec.msgpack.Decoder[Any], msgspec.msgpack.Decoder[Any]]:
+    """They read what `pack` has written into Structs that are like ours, but read by order what was written so."""
     usage, call = _by_order(Usage), _by_order(CallFacts)
     kinds = {
         "stages": list[_by_order(Stage)],  # type: ignore[misc]
@@ -73,7 +106,12 @@ def _reader() -> msgspec.msgpack.Decoder[Any]:
         "tools": dict[str, _by_order(ToolFacts)],  # type: ignore[misc]
         "said": dict[str, _by_order(Said)],  # type: ignore[misc]
     }
-    fields = [each for each in _fields(TraceRecord, kinds) if each[0] not in BESIDE]
+    fields = _fields(TraceRecord, kinds)
+    record = [each for each in fields if each[0] not in (*BESIDE, *_DECLARED)]
+    return _decoder(record), _decoder([each for each in fields if each[0] in _DECLARED])
+
+
+def _decoder(fields: list[tuple[Any, ...]]) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(msgspec.defstruct("Packed", fields, kw_only=True))
 
 

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ import msgspec
 from hotloop.database import Database, state_path
 from hotloop.errors import ConfigError
 from hotloop.trace.ledger import TurnFacts
-from hotloop.trace.packing import BESIDE, pack, unpack
+from hotloop.trace.packing import BESIDE, NOTHING, Declaration, pack, unpack
 from hotloop.trace.record import Outcome, TraceRecord
-from hotloop.trace.retention import Retention
+from hotloop.trace.retention import STALE, Retention
 from hotloop.words import did_you_mean
 
 _log = logging.getLogger("hotloop.trace")
@@ -27,11 +28,19 @@ _SCHEMA = (
         id INTEGER PRIMARY KEY, trace_id TEXT NOT NULL, agent TEXT NOT NULL, version TEXT NOT NULL,
         session TEXT NOT NULL, source TEXT NOT NULL, started REAL NOT NULL, took INTEGER NOT NULL,
         outcome TEXT NOT NULL, error TEXT NOT NULL, turns INTEGER NOT NULL, input_tokens INTEGER,
-        output_tokens INTEGER, written REAL NOT NULL, record BLOB NOT NULL, UNIQUE (started, trace_id, source))""",
+        output_tokens INTEGER, written REAL NOT NULL, declaration INTEGER NOT NULL, record BLOB NOT NULL,
+        UNIQUE (started, trace_id, source))""",
+    "CREATE TABLE declarations (key INTEGER PRIMARY KEY, written REAL NOT NULL, packed BLOB NOT NULL)",
     "CREATE TABLE missed (day INTEGER PRIMARY KEY, runs INTEGER NOT NULL)",
 )
 _INFO = "trace_id, agent, version, session, source, started, took, outcome, error, turns, input_tokens, output_tokens"
-_INSERT = f"INSERT OR REPLACE INTO runs ({_INFO}, written, record) VALUES ({', '.join('?' * 14)})"
+_INSERT = f"INSERT OR REPLACE INTO runs ({_INFO}, written, declaration, record) VALUES ({', '.join('?' * 15)})"
+_DECLARE = f"""
+    INSERT INTO declarations VALUES (?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET written = excluded.written WHERE written < excluded.written - {STALE}"""
+_READ = "SELECT id, record, packed, {} FROM runs LEFT JOIN declarations ON key = declaration WHERE id IN ({})"
+_DELETE = "DELETE FROM runs WHERE id = ?"
+_FORGET = "DELETE FROM declarations WHERE key NOT IN (SELECT declaration FROM runs)"
 _BESIDE = "trace_id, agent, version, session, source, started, outcome, error"
 _MISSED = "INSERT INTO missed VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET runs = runs + excluded.runs"
 _DAY = 86_400
@@ -93,7 +102,13 @@ class Added(NamedTuple):
 
 
 _ALL = Which()
-Row = tuple[object, ...]
+
+
+class Row(NamedTuple):
+    """What is kept of a record, and of what its agent declares, which is kept once for many."""
+
+    values: tuple[object, ...]
+    declaration: Declaration
 
 
 class TraceStore:
@@ -115,7 +130,7 @@ class TraceStore:
 
     def write(self, rows: Sequence[Row]) -> None:
         """`export` what `row_of` has made of the records."""
-        self._database.do_sync(lambda db: db.executemany(_INSERT, rows))
+        self._database.do_sync(lambda db: _insert(db, rows))
         if self._retention is not None and self._retention.due(len(rows)):
             self._database.do_sync(self._retention.enforce)
 
@@ -123,8 +138,10 @@ class TraceStore:
         """Keep these, all or, if getting them raises, none. Meanwhile nobody else can write to the file."""
 
         def insert(db: sqlite3.Connection) -> Added:
-            before = _count(db)
-            read = max(db.executemany(_INSERT, map(row_of, records)).rowcount, 0)
+            before, read, rows = _count(db), 0, map(row_of, records)
+            while chunk := [*islice(rows, _CHUNK)]:
+                _insert(db, chunk)
+                read += len(chunk)
             return Added(read, _count(db) - before)
 
         return self._database.do_sync(insert)
@@ -173,8 +190,13 @@ class TraceStore:
         The whole file is written anew for that, which takes about 10 ms for each MB of it. Not for an event loop.
         """
         ids = self._select("id", which)
+
+        def erase(db: sqlite3.Connection) -> None:
+            db.executemany(_DELETE, ids)
+            db.execute(_FORGET)
+
         if ids:
-            asyncio.run(self._database.erase(lambda db: db.executemany("DELETE FROM runs WHERE id = ?", ids) and None))
+            asyncio.run(self._database.erase(erase))
         return len(ids)
 
     def missed(self, runs: int) -> None:
@@ -193,15 +215,16 @@ class TraceStore:
 
     def _read(self, ids: Sequence[int]) -> Iterator[TraceRecord]:
         """The records with these numbers, in this order, as far as they are still there."""
-        query = f"SELECT id, record, {_BESIDE} FROM runs WHERE id IN ({', '.join('?' * len(ids))})"
+        query = _READ.format(_BESIDE, ", ".join("?" * len(ids)))
         rows = self._database.do_sync(lambda db: db.execute(query, ids).fetchall())
-        found = {number: (data, dict(zip(BESIDE, beside, strict=True))) for number, data, *beside in rows}
+        found = {row[0]: row[1:] for row in rows}
         for number in ids:
             if number in found:
+                data, declaration, *beside = found[number]
                 try:
-                    yield unpack(*found[number])
+                    yield unpack(data, declaration or NOTHING, dict(zip(BESIDE, beside, strict=True)))
                 except msgspec.MsgspecError as error:
-                    _log.warning("Run %s in %s is damaged: %s.", found[number][1]["trace_id"], self.path, error)
+                    _log.warning("Run %s in %s is damaged: %s.", beside[0], self.path, error)
 
 
 def _where(which: Which) -> tuple[str, list[object]]:
@@ -224,9 +247,16 @@ def row_of(record: TraceRecord) -> Row:
     whose = (record.trace_id, record.name, record.version, record.session, record.source)
     how = (record.started, record.end - record.start, record.outcome, record.error, len(record.turns))
     try:
-        return (*whose, *how, *_tokens(record.turns), time.time(), pack(record))
+        data, declaration = pack(record)
     except (UnicodeEncodeError, OverflowError) as error:
         raise ConfigError(f"Run {record.trace_id} cannot be kept: {error}.") from None
+    return Row((*whose, *how, *_tokens(record.turns), time.time(), declaration.key, data), declaration)
+
+
+def _insert(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    now, declared = time.time(), {row.declaration.key: row.declaration.data for row in rows}
+    db.executemany(_DECLARE, [(key, now, data) for key, data in declared.items()])
+    db.executemany(_INSERT, [row.values for row in rows])
 
 
 def _tokens(turns: Sequence[TurnFacts]) -> tuple[int | None, int | None]:

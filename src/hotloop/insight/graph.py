@@ -86,7 +86,7 @@ def _turns(record: TraceRecord) -> list[Turn]:
     for each in record.attempts:
         if each.why not in _BESIDE:
             attempts.setdefault(each.turn, []).append(each)
-    groups = [(number, list(stages)) for number, stages in groupby(line, by_turn)]
+    groups = [(number, list(stages)) for number, stages in groupby(line, by_turn)] or [(0, [])]
     ends = [*(stages[0].start for _, stages in groups[1:]), record.end]
     at, turns = record.start, []
     for (number, stages), end in zip(groups, ends, strict=True):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from hotloop.insight.pieces import Call, Step
 from hotloop.trace.ledger import CallFacts, Stage, TurnFacts
@@ -48,6 +47,31 @@ class _Lane(NamedTuple):
     for_place: bool
     joined: int
 
+    @property
+    def asked(self) -> int:
+        """How many stages there are before it asks for a place."""
+        return self.tool - (self.tool > 0 and self.stages[self.tool - 1].kind == "overhead")
+
+    @property
+    def held(self) -> int:
+        """How many there are before it has one: all but the tool, and what comes between that and a wait for it."""
+        return self.asked if self.for_place else self.tool
+
+
+class _Needs(NamedTuple):
+    """What a call waited for: other calls, by their places, and whether only because they were run in line."""
+
+    places: tuple[int, ...] = ()
+    in_line: bool = False
+
+
+class _Begin(NamedTuple):
+    """When a call might begin (ns): it was sealed so long after the first token, and may begin `early`."""
+
+    sealed: int
+    early: bool
+    may: int
+
 
 def read_calls(
     record: TraceRecord, facts: TurnFacts | None, stages: list[Stage], reply: Reply, limit: int
@@ -59,22 +83,18 @@ def read_calls(
     stages.sort(key=_in_lane)
     lanes = [_lane(number, list(some)) for number, some in groupby(stages, _by_lane)]
     lanes, told = _with_facts(lanes, facts)
-    places = {each.call_id: place for place, each in enumerate(told)}
-    own = record.source == "hotloop"
-    calls = []
-    for lane, about in zip(lanes, told, strict=True):
-        needs = tuple(places[each] for each in about.needs if each in places)
-        in_line = False
-        if lane.joined and (twin := _twin(lane, about, lanes)) is not None:
-            needs = (*needs, twin)
-        elif not own and not needs:
-            needs = _before(lane, lanes)
-            in_line = bool(needs)
-        call = _call(record, lane, about, reply, [lanes[need].end for need in needs], lanes)
-        calls.append(
-            replace(call, needs=needs, in_line=in_line, joins=lane.end <= limit) if needs or lane.end > limit else call
-        )
-    return tuple(calls), max((lane.end for lane in lanes if lane.end <= limit), default=reply.end)
+    needs = _needs(lanes, told, own=record.source == "hotloop")
+    begins = [
+        _begin(lane, about, reply, [lanes[need].end for need in each.places])
+        for lane, about, each in zip(lanes, told, needs, strict=True)
+    ]
+    places = record.facts.get("max_parallel")
+    given = _given(lanes, begins, places if isinstance(places, int) else None)
+    calls = tuple(
+        _call(record, lane, about, each, begin, _parts(lane, begin.may, free, reply), lane.end <= limit)
+        for lane, about, each, begin, free in zip(lanes, told, needs, begins, given, strict=True)
+    )
+    return calls, max((lane.end for lane in lanes if lane.end <= limit), default=reply.end)
 
 
 def _lane(number: int, stages: list[Stage]) -> _Lane:
@@ -99,10 +119,7 @@ def _lane(number: int, stages: list[Stage]) -> _Lane:
 def _with_facts(lanes: list[_Lane], facts: TurnFacts | None) -> tuple[list[_Lane], list[CallFacts]]:
     """The lanes that are calls of the reply which was taken, and what is known of each."""
     known = facts.calls if facts is not None else []
-    offset = (
-        max((lane.number for lane in lanes), default=0) - len(known) if facts is not None and facts.discarded else 0
-    )
-    by_number = dict(enumerate(known, max(offset, 0) + 1))
+    by_number = {about.lane: about for about in known if about.lane} or dict(enumerate(known, 1))
     mine = [lane for lane in lanes if lane.number in by_number]
     if known and all(lane.name in ("", by_number[lane.number].name) for lane in mine):
         return mine, [by_number[lane.number] for lane in mine]
@@ -119,6 +136,31 @@ def _take(left: list[CallFacts], lane: _Lane) -> CallFacts:
     return found
 
 
+def _needs(lanes: Sequence[_Lane], told: Sequence[CallFacts], *, own: bool) -> list[_Needs]:
+    """What each call waited for: as it is told; the call whose result it took; or, in runs not our `own`, by time."""
+    by_id = {about.call_id: place for place, about in enumerate(told)}
+    found = []
+    for place, (lane, about) in enumerate(zip(lanes, told, strict=True)):
+        known = [need for each in about.needs if (need := by_id.get(each)) is not None]
+        needs = [need for need in known if _came_first(need, place, lanes)]
+        twin = _twin(lane, about, lanes) if lane.joined else None
+        if twin is not None:
+            found.append(_Needs((*needs, twin)))
+        elif needs or own:
+            found.append(_Needs(tuple(needs)))
+        else:
+            before = _before(place, lanes)
+            found.append(_Needs(before, in_line=bool(before)))
+    return found
+
+
+def _came_first(need: int, place: int, lanes: Sequence[_Lane]) -> bool:
+    """Whether a call can have waited for another one."""
+    lane, other = lanes[place], lanes[need]
+    begun = lane.stages[0].start if lane.stages else lane.end
+    return other.end <= begun and (other.end, need) < (lane.end, place)
+
+
 def _twin(lane: _Lane, about: CallFacts, lanes: Sequence[_Lane]) -> int | None:
     """The place of the identical call whose result this one took: the one that began when its own would have."""
     started = lane.joined - about.saved
@@ -130,36 +172,69 @@ def _twin(lane: _Lane, about: CallFacts, lanes: Sequence[_Lane]) -> int | None:
     return min(same)[1] if same else None
 
 
-def _before(lane: _Lane, lanes: Sequence[_Lane]) -> tuple[int, ...]:
+def _before(place: int, lanes: Sequence[_Lane]) -> tuple[int, ...]:
     """Of calls that ran one after the other, the place of the one before."""
-    earlier = [(other.end, place) for place, other in enumerate(lanes) if other.end <= lane.begun and other is not lane]
+    earlier = [
+        (other.end, number)
+        for number, other in enumerate(lanes)
+        if number != place and _came_first(number, place, lanes)
+    ]
     return (max(earlier)[1],) if earlier else ()
 
 
-def _call(
-    record: TraceRecord, lane: _Lane, about: CallFacts, reply: Reply, ends: Sequence[int], lanes: Sequence[_Lane]
-) -> Call:
-    """The call in a lane, which waited until these `ends`."""
-    sealed = max(reply.told - about.sealed - reply.first, 0)
+def _begin(lane: _Lane, about: CallFacts, reply: Reply, ends: Sequence[int]) -> _Begin:
+    """When a call might begin that waited until these `ends`."""
+    sealed = min(max(reply.told - about.sealed - reply.first, 0), reply.span)
     early = lane.begun < reply.end and reply.span > 0
     if early and lane.begun < reply.first + sealed:  # of an imported run, where nobody says when it was sealed
         sealed = max(lane.begun - reply.first, 0)
-    may = max([reply.first + sealed if early else reply.end, *ends])
-    before, work, after = _ahead(lane, lane.ahead, reply, may) if lane.ahead is not None else _parts(lane, may, lanes)
+    return _Begin(sealed, early, max([reply.first + sealed if early else reply.end, *ends]))
+
+
+def _given(lanes: Sequence[_Lane], begins: Sequence[_Begin], places: int | None) -> list[int]:
+    """When each call had one of the places, which are given in the order in which they are asked for."""
+    asked = [_until(lane, lane.asked, begin.may) for lane, begin in zip(lanes, begins, strict=True)]
+    given = [_until(lane, lane.held, begin.may) for lane, begin in zip(lanes, begins, strict=True)]
+    held: list[int] = []
+    for _, place in sorted((at, place) for place, at in enumerate(asked) if lanes[place].tool >= 0):
+        if places is not None and len(held) >= places:
+            given[place] = max(given[place], heappop(held))
+        heappush(held, lanes[place].stages[lanes[place].tool].end)
+    return given
+
+
+def _until(lane: _Lane, count: int, may: int) -> int:
+    """When so many of a call's stages had ended."""
+    return max(may, lane.stages[count - 1].end) if count > 0 else may
+
+
+_Parts = tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]
+
+
+def _call(
+    record: TraceRecord,
+    lane: _Lane,
+    about: CallFacts,
+    needs: _Needs,
+    begin: _Begin,
+    parts: _Parts,
+    joins: bool,
+) -> Call:
     said, tool = record.said.get(about.call_id, _NOTHING), record.tools.get(about.name)
     read_only = tool is not None and tool.read_only
     return Call(
         about.call_id,
         about.name,
         lane.number,
-        before,
-        work,
-        after,
-        takes_place=bool(work),
-        sealed=sealed,
-        early=early,
+        *parts,
+        takes_place=bool(parts[2]),
+        sealed=begin.sealed,
+        early=begin.early,
         able=read_only and tool is not None and not tool.after,
         ahead=lane.ahead is not None,
+        needs=needs.places,
+        in_line=needs.in_line,
+        joins=joins,
         read_only=read_only,
         outcome=about.outcome,
         digest=said.digest,
@@ -168,33 +243,24 @@ def _call(
     )
 
 
-_Steps = tuple[Step, ...]
-
-
-def _parts(lane: _Lane, may: int, lanes: Sequence[_Lane]) -> tuple[_Steps, _Steps, _Steps]:
-    """What a call did before it took a place, with it, and after, from when it might begin (`may`)."""
+def _parts(lane: _Lane, may: int, given: int, reply: Reply) -> _Parts:
+    """What a call did from when it might begin: before it asked for a place, until it had it, with it, and after."""
     stages, idle = lane.stages, "wait" if lane.waited else "unattributed"
+    if lane.ahead is not None:  # from the start of its turn on
+        work = _steps([lane.ahead], reply.begun, "unattributed")
+        return (), (), work, _steps(stages, max(may, lane.ahead.end), "wait")
     if lane.tool < 0:
-        return _steps(stages, may, idle, lane.joined or lane.end), (), ()
-    held = lane.tool - (lane.tool > 0 and stages[lane.tool - 1].kind == "overhead")
-    given = max(may, stages[held - 1].end) if held else may
-    if lane.for_place:
-        free = [other.stages[other.tool].end for other in lanes if other.tool >= 0 and other is not lane]
-        given = max([given, *(end for end in free if end <= stages[held].start)])
+        return _steps(stages, may, idle, lane.joined or lane.end), (), (), ()
+    asked, held, tool = lane.asked, lane.held, lane.tool + 1
     return (
-        _steps(stages[:held], may, idle),
-        _steps(stages[held : lane.tool + 1], given, idle),
-        _steps(stages[lane.tool + 1 :], stages[lane.tool].end, idle),
+        _steps(stages[:asked], may, idle),
+        _steps(stages[asked:held], _until(lane, asked, may), idle),
+        _steps(stages[held:tool], given, idle),
+        _steps(stages[tool:], stages[lane.tool].end, idle),
     )
 
 
-def _ahead(lane: _Lane, tool: Stage, reply: Reply, may: int) -> tuple[_Steps, _Steps, _Steps]:
-    """The same of a call whose tool had begun ahead: from the start of its turn on."""
-    work = _steps([tool], reply.begun, "unattributed")
-    return (), work, _steps(lane.stages, max(may, tool.end), "wait")
-
-
-def _steps(stages: Sequence[Stage], at: int, idle: str, end: int = 0) -> _Steps:
+def _steps(stages: Sequence[Stage], at: int, idle: str, end: int = 0) -> tuple[Step, ...]:
     """Stages that follow each other from `at` on; what is between them is `idle`."""
     steps = []
     for stage in stages:

@@ -65,7 +65,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
     It may begin once it is `sealed` (that long after the first token, on the axis of its reply) if it is `early`, else
     when the reply has ended; and when those it `needs`, by their place among the turn's calls, have ended. What it does
-    then is `before` it takes one of the places, its `work` while it has one (`takes_place`), and what comes `after`.
+    then is `before` it asks for one of the places, `until` it needs that, its `work` with it (`takes_place`), and what
+    comes `after`.
     `able` tells that it might start early, `ahead` that its work starts with the request of its turn. Needs that are
     only `in_line` come from running calls one after the other. The run goes on when it has ended, if it `joins`. The
     model read `size` bytes of its result; equal digests are equal calls. Its tool began so long after the start of the
@@ -76,6 +77,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     name: str
     lane: int
     before: tuple[Step, ...] = ()
+    until: tuple[Step, ...] = ()
     work: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
     takes_place: bool = False

@@ -144,7 +144,7 @@ class _Walker:
         for place, call in enumerate(calls):
             for need in call.needs:
                 behind.setdefault(need, []).append(place)
-        # Each entry is a call that comes to its next part: 0 is what it does before its work, 1 its work.
+        # Each entry is a call that comes to its next part: 0 before it asks for a place, 1 what follows.
         agenda = [(ready[place][0], place, 0) for place, count in enumerate(waiting) if not count]
         agenda.sort()
         held: list[tuple[int, tuple[int, ...]]] = []
@@ -187,6 +187,8 @@ class _Walker:
         begun: tuple[int, tuple[int, ...]],
     ) -> tuple[int, tuple[int, tuple[int, ...]]]:
         """A call's work once it has a place, or begun with the turn's request."""
+        for step in call.until:
+            at, ready = self._lane(step, call, turn, at, ready)
         first = ready
         if call.ahead:
             ready = begun

@@ -56,7 +56,7 @@ def with_calls(graph: Graph, change: Callable[[Call], Call]) -> Graph:
 
 def hit(call: Call) -> Call:
     """The call, whose result is known already."""
-    return replace(call, before=(), work=(), after=call.after, takes_place=False, outcome="cached")
+    return replace(call, before=(), until=(), work=(), after=call.after, takes_place=False, outcome="cached")
 
 
 def instant_calls(names: Collection[str] | None = None) -> Change:
@@ -65,7 +65,7 @@ def instant_calls(names: Collection[str] | None = None) -> Change:
     def instant(call: Call) -> Call:
         if names is not None and call.name not in names:
             return call
-        return replace(call, before=(), work=(), after=(), takes_place=False)
+        return replace(call, before=(), until=(), work=(), after=(), takes_place=False)
 
     return lambda graph, _: with_calls(graph, instant)
 
@@ -82,7 +82,7 @@ def reread(ask: Ask, prompt: int, seen: int, known: Learned | None) -> Ask:
     new, before = prompt, ask.prompt
     if ask.cached is not None or (known is not None and known.caches):
         had = ask.known if ask.cached is None else ask.cached
-        cached = max(min(had + seen - ask.known, prompt), 0)
+        cached = max(min(had + seen - ask.known, prompt), 0) if had else 0
         new, before = prompt - cached, ask.prompt - had
     cost = known.token_in if known is not None and known.token_in is not None else 0.0
     prefill = ask.prefill + round(cost * (new - before))

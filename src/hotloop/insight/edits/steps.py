@@ -112,6 +112,6 @@ class Without(msgspec.Struct, frozen=True):
 
     def _call(self, call: Call) -> Call:
         if call.name == self.what:
-            return replace(call, before=(), work=(), after=(), takes_place=False)
-        before, work, after = map(self._steps, (call.before, call.work, call.after))
-        return replace(call, before=before, work=work, after=after)
+            return replace(call, before=(), until=(), work=(), after=(), takes_place=False)
+        parts = {name: self._steps(getattr(call, name)) for name in ("before", "until", "work", "after")}
+        return replace(call, **parts)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _UNKNOWN = Usage()
 _TOKENS_OUT = 256  # what a reply is taken to need where nothing caps it
 _COUNTED = 1 << 13  # bytes of a request
+_PLACE = "a place at the service"
 
 
 class Attempt:
@@ -114,14 +115,19 @@ class Attempt:
         service.give_up()  # for as long as it waits: others may try whether a service is back
         left = ask.deadline.remaining_ns(self.exchange.begun)
         seconds = self._policy.total if left is None else min(left / NS_PER_S, self._policy.total)
-        clock, limited = ask.ledger.clock, ""
+        ledger, held = ask.ledger, None
         try:
-            limited = await service.admission.enter(self._tokens, background=ask.background, left=seconds, clock=clock)
+            held = await service.admission.enter(
+                self._tokens, background=ask.background, left=seconds, clock=ledger.clock
+            )
         except BaseException as error:
             self._note(self.exchange, self._why, *_outcome(error))
             raise
         finally:
-            self.exchange.begun = ask.ledger.mark("queue", f"a place at the service{limited and f': {limited}'}")
+            if held is not None and held.ns:
+                ledger.mark_at("queue", ledger.clock() - held.ns, _PLACE)
+            why = f": {held.why}" if held is not None and held.ns else ""
+            self.exchange.begun = ledger.mark("queue", _PLACE + why)
         try:
             self._require_closed()
         except ModelError:

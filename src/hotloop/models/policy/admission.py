@@ -7,11 +7,19 @@ import sys
 import threading
 from collections import deque
 from itertools import chain
+from typing import NamedTuple
 
 from hotloop.errors import ServiceBusy
 from hotloop.models.policy.policy import Policy
 from hotloop.models.policy.ratelimits import Headers, RateLimits, tells_limits
 from hotloop.units import Clock, ns, show_span
+
+
+class HeldUp(NamedTuple):
+    """For how long (ns) limits of a service held a request up, and which, in words."""
+
+    ns: int
+    why: str
 
 
 class Admission:
@@ -30,6 +38,8 @@ class Admission:
         self._most = policy.max_concurrent or sys.maxsize
         self._most_queued = policy.max_queued
         self._limits = RateLimits()
+        self._held_for = self._held_until = 0
+        self._why_held = ""
         self._foreground: deque[_Waiter] = deque()
         self._background: deque[_Waiter] = deque()
         self._lock = threading.Lock()
@@ -51,16 +61,15 @@ class Admission:
             self._take(tokens, now)
             return True
 
-    async def enter(self, tokens: int, *, clock: Clock, background: bool = False, left: float | None = None) -> str:
+    async def enter(self, tokens: int, *, clock: Clock, background: bool = False, left: float | None = None) -> HeldUp:
         """Take a place for a request of so many tokens, after those who came before.
 
-        Returns which limit of the service held it up, in words; "" if there was only no place. Raises ServiceBusy if
-        the queue is full, and as soon as it is known that no place comes free within `left` seconds. When cancelled, no
-        place is taken.
+        Returns what of the wait was for the service's limits. Raises ServiceBusy if the queue is full, and as soon as
+        it is known that no place comes free within `left` seconds. When cancelled, no place is taken.
         """
         now = clock()
         if self.try_enter(tokens, now, background=background):
-            return ""
+            return HeldUp(0, "")
         waiter = _Waiter(tokens, None if left is None else now + ns(left))
         line = self._background if background else self._foreground
         self._line_up(waiter, line, now)
@@ -72,7 +81,7 @@ class Admission:
                 if waiter in line:
                     line.remove(waiter)
             self._wake_next()
-        return waiter.limited
+        return HeldUp(self._held_up(clock()) - waiter.held_up, self._why_held)
 
     def leave(self) -> None:
         """Give the place back."""
@@ -112,7 +121,7 @@ class Admission:
                 ahead = [each.tokens for each in chain(self._foreground, line if line is self._background else ())]
                 wait = self._limits.wait(waiter.tokens, now, requests_ahead=len(ahead), tokens_ahead=sum(ahead))
                 self._require_time(waiter, wait, now)
-            waiter.limited = self._limited(waiter, now)
+            waiter.held_up = self._held_up(now)
             line.append(waiter)
 
     def _step(self, waiter: _Waiter, line: deque[_Waiter], now: int) -> int | None:
@@ -124,9 +133,8 @@ class Admission:
                 if not wait:
                     line.popleft()
                     self._take(waiter.tokens, now)
-                    self._pass_on(waiter)
                     return 0
-                waiter.limited = waiter.limited or self._limited(waiter, now)
+                self._hold_up(now, now + wait, self._limits.reason(waiter.tokens, now))
             if waiter.until is None:
                 return wait
             self._require_time(waiter, wait or 1, now)
@@ -141,19 +149,20 @@ class Admission:
                 f"The service cannot be asked in time: {self._limits.reason(waiter.tokens, now)} for another "
                 f"{show_span(wait)}, and only {show_span(left)} are left."
             )
-        why = self._limited(waiter, now) or "all its places are taken"
+        limited = self._limits.wait(waiter.tokens, now) > 0
+        why = self._limits.reason(waiter.tokens, now) if limited else "all its places are taken"
         raise ServiceBusy(
             f"The service could not be asked in the time that was left: {why} (waiting: {self.queued:,})."
         )
 
-    def _pass_on(self, waiter: _Waiter) -> None:
-        """Who stood behind it was held up by what it was held up by."""
-        if (behind := self._next()) is not None:
-            behind.limited = behind.limited or waiter.limited
+    def _hold_up(self, now: int, until: int, why: str) -> None:
+        """A limit holds up the first in the line, and with it all behind."""
+        self._held_for += max(0, until - max(now, self._held_until))
+        self._held_until, self._why_held = max(until, self._held_until), why
 
-    def _limited(self, waiter: _Waiter, now: int) -> str:
-        """Which limit holds it up, if one does."""
-        return self._limits.reason(waiter.tokens, now) if self._limits.wait(waiter.tokens, now) else ""
+    def _held_up(self, now: int) -> int:
+        """For how long limits have held up whoever was first, by now."""
+        return self._held_for - max(0, self._held_until - now)
 
     def _next(self) -> _Waiter | None:
         return next(chain(self._foreground, self._background), None)
@@ -168,12 +177,15 @@ class Admission:
 
 
 class _Waiter:
-    """One request in the line, until a moment or for as long as it takes; `limited` is which limit held it up."""
+    """One request in the line, until a moment or for as long as it takes.
+
+    `held_up` is for how long limits had held up others when it came.
+    """
 
     def __init__(self, tokens: int, until: int | None) -> None:
         self.tokens = tokens
         self.until = until
-        self.limited = ""
+        self.held_up = 0
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Event()
 

@@ -155,8 +155,6 @@ async def _turns(program: Program, run: RunContext, first: int, course: _Course)
     ledger, executor = run.ledger, program.executor
     for turn in count(first):
         ledger.turn = turn
-        if turn and run.watch is not None:
-            run.watch.next_turn()
         late = _late(program, run, turn)
         if late:
             ledger.facts.setdefault("stopped", late)
@@ -252,8 +250,8 @@ def _think(program: Program, run: RunContext, calls: ReplyCalls | None, why: Why
         rearranged=run.conversation.fresh,
         check=program.check,
     )
-    if run.watch is not None and run.watch.degrading is not None:
-        _with_less(ask, run.watch.degrading, cuts=program.output is None)
+    if run.watch is not None and (less := run.watch.degrading) is not None and less.taken:
+        _with_less(ask, less, cuts=program.output is None)
     return program.thinker.think(ask, why)
 
 

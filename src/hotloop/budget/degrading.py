@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hotloop.budget.budget import Degrade
-from hotloop.budget.spending import Row, Spending
+from hotloop.budget.spending import Row, Spending, Spent
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_MS, ms, show_ms
 
@@ -38,10 +38,11 @@ class Pinch(NamedTuple):
 class Degrading:
     """The steps that a run has taken, each noted in its ledger's `facts["degraded"]`.
 
-    `model` is the place of the step whose model answers now, `max_tokens` the cap of its replies; None as ever.
+    `model` is the place of the step whose model answers now, `max_tokens` the cap of its replies; None as ever. `taken`
+    tells that there is one of them.
     """
 
-    __slots__ = ("_due", "_ledger", "_rows", "_spending", "_steps", "max_tokens", "model")
+    __slots__ = ("_due", "_ledger", "_rows", "_spending", "_steps", "max_tokens", "model", "taken")
 
     def __init__(self, spending: Spending, ledger: Ledger, rows: Sequence[Row], steps: Sequence[Degrade]) -> None:
         self._spending = spending
@@ -51,11 +52,17 @@ class Degrading:
         self._due = spending.start + min(row.limit for row in rows)  # before which no limit can be exceeded
         self.model: int | None = None
         self.max_tokens: int | None = None
+        self.taken = False
 
     def before_reply(self) -> None:
         """Take as many steps as it needs that the next reply comes in time, as far as the run has shown."""
+        if not self._steps:
+            return
         need = self._usual_reply()
-        while self._steps and (pinch := self._late(_of_reply(need))) is not None:
+        if self._ledger.clock() + need < self._due:
+            return
+        spent = self._spent()
+        while self._steps and (pinch := _tightest(self._rows, spent, _of_reply(need))).left < 0:
             place, step = self._steps.pop(0)
             need = self._take(place, step, pinch, need)
 
@@ -65,48 +72,39 @@ class Degrading:
         What it has taken before in this run it will take again, and a reply comes after it.
         """
         took = [stage.end - stage.start for stage in self._ledger.stages if stage.kind == "tool" and stage.name == tool]
-        need = max(took, default=0)
-        if pinch := self._late(_of_tool(need, self._usual_reply())):
-            self.note(f"{tool} was left out", pinch)
+        reply, spent = self._usual_reply(), self._spent()
+        pinch = _tightest(self._rows, spent, _of_tool(max(took, default=0), reply))
+        if pinch.left < 0:
+            self._note(f"{tool} was left out", pinch)
             return 0
-        pinch = self._for_tools()
-        return None if pinch is None else max(pinch.left, 0)
+        rows = self._for_tools
+        return max(_tightest(rows, spent, _of_tool(0, reply)).left, 0) if rows else None
 
     def stopped(self, tool: str) -> None:
         """A call of an optional tool was given up, because there was no more time for it."""
-        if pinch := self._for_tools():
-            self.note(f"{tool} was given up", pinch)
+        pinch = _tightest(self._for_tools, self._spent(), _of_tool(0, self._usual_reply()))
+        self._note(f"{tool} was given up", pinch)
 
     def without_memory(self) -> None:
         """Facts from memory came too late."""
-        rows = [row for row in self._rows if row.part == "memory"]
-        if rows:
-            self.note("facts from memory were left out", self._tightest({}, rows))
+        if rows := [row for row in self._rows if row.part == "memory"]:
+            self._note("facts from memory were left out", _tightest(rows, self._spent(), {}))
 
-    def note(self, what: str, pinch: Pinch) -> None:
-        """Something was done because a limit is, or will be, exceeded."""
+    def _note(self, what: str, pinch: Pinch) -> None:
         at = ms(self._ledger.clock() - self._ledger.start)
         told = {"what": what, "row": pinch.row.name, "why": pinch.why, "at_ms": at}
         self._ledger.facts.setdefault("degraded", []).append(told)
 
-    def _late(self, needs: Mapping[str, int]) -> Pinch | None:
-        """The limit that is exceeded the most, or will be when so much more is spent, by row; None if none is."""
-        if self._ledger.clock() + max(needs.values()) < self._due:
-            return None
-        pinch = self._tightest(needs, self._rows)
-        return pinch if pinch.left < 0 else None
+    @property
+    def _for_tools(self) -> list[Row]:
+        return [row for row in self._rows if row.part in _FOR_TOOLS]
 
-    def _for_tools(self) -> Pinch | None:
-        """The limit that leaves a tool the least; None if there is none."""
-        rows = [row for row in self._rows if row.part in _FOR_TOOLS]
-        return self._tightest(_of_tool(0, self._usual_reply()), rows) if rows else None
-
-    def _tightest(self, needs: Mapping[str, int], rows: Sequence[Row]) -> Pinch:
+    def _spent(self) -> Spent:
+        """What is spent by now, and until when nothing need be looked at again."""
         now = self._ledger.clock()
         spent = self._spending.spent(now)
-        if rows is self._rows:
-            self._due = min(self._spending.due(row, spent, now) for row in rows)
-        return min((Pinch(row, spent.of(row), needs.get(row.name, 0)) for row in rows), key=lambda pinch: pinch.left)
+        self._due = min(self._spending.due(row, spent, now) for row in self._rows)
+        return spent
 
     def _take(self, place: int, step: Degrade, pinch: Pinch, need: int) -> int:
         """Take a step; what the next reply will then take, 0 where that is not known."""
@@ -119,7 +117,8 @@ class Degrading:
             need = min(need, self._reply_of(step.max_tokens) or need)
             told.append(f"replies have at most {step.max_tokens:,} tokens")
         if told:
-            self.note(", ".join(told), pinch)
+            self.taken = True
+            self._note(", ".join(told), pinch)
         return need
 
     def _answers(self, name: str) -> bool:
@@ -141,6 +140,11 @@ class Degrading:
         if newest is None or newest.ttft is None or newest.tpot is None:
             return 0
         return newest.ttft + (tokens - 1) * newest.tpot
+
+
+def _tightest(rows: Sequence[Row], spent: Spent, needs: Mapping[str, int]) -> Pinch:
+    """The limit of which the least is left, or that is exceeded the most, when so much more is spent, by row."""
+    return min((Pinch(row, spent.of(row), needs.get(row.name, 0)) for row in rows), key=lambda pinch: pinch.left)
 
 
 def _of_reply(need: int) -> Mapping[str, int]:

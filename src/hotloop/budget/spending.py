@@ -83,23 +83,24 @@ class Spent(NamedTuple):
 class Spending:
     """What one run spends from `start` on. Turns that are over are counted once.
 
-    `doing` is the part that the moment now counts for; while tools are at work, `running` has those.
+    `doing` is the part that the moment now counts for; while tools are at work, `running` has those. `turn` is the
+    number of the newest turn.
     """
 
-    __slots__ = ("_counted", "_from", "_ledger", "_turn_start", "doing", "running", "start")
+    __slots__ = ("_counted", "_from", "_ledger", "_turn_start", "doing", "running", "start", "turn")
 
     def __init__(self, ledger: Ledger, start: int) -> None:
         self._ledger = ledger
         self.start = self._turn_start = start
         self._from = len(ledger.stages) if start > ledger.start else 0  # the first stage of the newest turn
         self._counted = self._from, Counter[str]()  # the stages of turns before it, as far as they are counted
+        self.turn = ledger.turn
         self.doing = "other"
         self.running: Running | None = None
 
     def next_turn(self) -> None:
         """What is recorded from now on belongs to another turn; nothing of the one before is under way any more."""
-        self._from, self._turn_start = len(self._ledger.stages), self._ledger.at
-        self.doing, self.running = "other", None
+        self.turn, self._from, self._turn_start = self._ledger.turn, len(self._ledger.stages), self._ledger.at
 
     def spent(self, now: int) -> Spent:
         """What was spent up to now; any thread may ask."""

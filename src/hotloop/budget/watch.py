@@ -82,14 +82,13 @@ class Watch:
         self._limit: Limit | None = None
         self._reached: BudgetExceeded | None = None
 
-    def next_turn(self) -> None:
-        """A turn is over, and the next begins."""
-        self.spending.next_turn()
-
     def doing(self, part: str, running: Running | None = None) -> None:
         """From now on the run does something that counts for this part; of tools at work, which are `running`."""
-        self.spending.doing, self.spending.running = part, running
-        if self._limit is not None and self._others < self._armed:
+        spending = self.spending
+        if spending.turn != self._ledger.turn:
+            spending.next_turn()
+        spending.doing, spending.running = part, running
+        if self._others < self._armed and self._limit is not None:
             self._armed = self._others
             self._limit.again(max(self._armed - self._ledger.clock(), 0) / NS_PER_S)
 

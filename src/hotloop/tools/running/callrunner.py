@@ -211,7 +211,8 @@ class CallRunner:
             execution = self._start(job, prepared, arguments, self._run.deadline)
             if execution is None:
                 return
-            execution.deadline = self._deadline(job, job.started)
+            if job.until:
+                execution.deadline = self._deadline(job, job.started)
             if prepared.invalidates:
                 result = await self._write(execution, prepared.tool, arguments)
             else:
@@ -254,10 +255,10 @@ class CallRunner:
         deadline = self._run.deadline
         return deadline.before_answer(now, job.until - now) if job.until else deadline
 
-    def _left_out(self, job: Job, tool: Tool) -> bool:
-        """Whether this call is not made, to save time; if it is made after all, how long it may take."""
+    def _left_out(self, job: Job) -> bool:
+        """Whether this call of an optional tool is not made, to save time; if it is, how long it may take."""
         less = None if self._run.watch is None else self._run.watch.degrading
-        if less is None or not tool.optional or (left := less.time_for(tool.name)) is None:
+        if less is None or (left := less.time_for(job.name)) is None:
             return False
         job.until = job.started + left
         return left == 0
@@ -276,7 +277,7 @@ class CallRunner:
         if run.deadline.answer_now(start):
             self._end(job, failed(f"{job.name} was not started: there is only time left to answer."), "guard", "error")
             return None
-        if self._left_out(job, prepared.tool):
+        if prepared.tool.optional and self._left_out(job):
             self._end(job, failed(_LEFT_OUT.format(job.name)), "guard", "skipped")
             return None
         if run.ahead is not None:

@@ -62,8 +62,8 @@ class Job(msgspec.Struct, eq=False):
     it waits for, and why, `must` those of them that have to succeed. When it is `over`, it has a `result`,
     or none because a person must decide, about it (`pending`) or about a job that it waits for. `early` jobs began
     before the reply was complete; those that `missed` were not in the cache. Times are nanoseconds: its arguments were
-    complete at `sealed`, what it does now began at `since`, `saved` it did not take; a call of an optional tool is given
-    up at `until`, 0 for never.
+    complete at `sealed`, what it does now began at `since`, `saved` it did not take; an optional call is given up at
+    `until`, 0 for never.
     """
 
     call_id: str

@@ -176,6 +176,7 @@ class CallRunner:
             if not self._places.take():
                 await self._place(job)
             try:
+                self._make_way(begun.prepared.tool, begun.arguments)
                 self._tell_start(job, begun.prepared.tool, begun.arguments)
                 result = await self._ride(job, found)
             finally:
@@ -280,10 +281,14 @@ class CallRunner:
         if prepared.tool.optional and self._left_out(job):
             self._end(job, failed(_LEFT_OUT.format(job.name)), "guard", "skipped")
             return None
-        if run.ahead is not None:
-            run.ahead.make_way(prepared.tool, arguments, self._places.free)
+        self._make_way(prepared.tool, arguments)
         self._tell_start(job, prepared.tool, arguments)
         return Execution(prepared, arguments, run.caller, job.call_id, run.ledger.clock, run.emit, deadline)
+
+    def _make_way(self, tool: Tool, arguments: dict[str, Any]) -> None:
+        """Nothing that the model has not asked for is in the way of a call that it has made."""
+        if self._run.ahead is not None:
+            self._run.ahead.make_way(tool, arguments, self._places.free)
 
     def _tell_start(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> None:
         status = tool.status_text(arguments)

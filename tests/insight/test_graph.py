@@ -8,7 +8,7 @@ import pytest
 from lab_runs import Kept, calls_of, in_ms, made_tool, run_of_two, runs_of
 
 from hotloop import Agent
-from hotloop.insight.critical import path_of
+from hotloop.insight.critical import path_of, slack_of
 from hotloop.insight.graph import Graph
 from hotloop.insight.pieces import Ask
 from hotloop.insight.schedule import schedule
@@ -227,3 +227,30 @@ def test_a_call_that_was_begun_ahead_begins_with_its_turn():
 def test_a_run_in_which_nothing_happened():
     graph = Graph.of(TraceRecord(trace_id="r", start=7, end=7))
     assert (graph.asks, graph.has_calls, schedule(graph)) == ([], False, ([], 0, ()))
+
+
+def test_a_record_that_makes_no_sense_is_read_all_the_same():
+    """Stages that overlap, calls without a reply, needs in a circle: nothing breaks, and no piece is late by itself."""
+    kinds = ("context", "queue", "connect", "prefill", "decode", "parse", "tool", "wait", "guard", "overhead")
+    notes = ("", "joined", "for a free place", "prefetched", "first token unknown")
+    for seed in range(500):
+        draw = random.Random(seed)
+        stages = [
+            Stage(
+                draw.choice(kinds),
+                at,
+                at + draw.randrange(40),
+                draw.randrange(3),
+                draw.randrange(3),
+                "a",
+                draw.choice(notes),
+            )
+            for at in (draw.randrange(100) for _ in range(draw.randrange(20)))
+        ]
+        calls = [
+            CallFacts(f"c{place}", "a", "ok", needs=("c0", "c1", "c2"), sealed=draw.randrange(90)) for place in range(3)
+        ]
+        record = TraceRecord(trace_id="r", start=0, end=150, stages=stages, turns=[TurnFacts(0, calls=calls)])
+        plan = schedule(Graph.of(record))
+        assert min(slack_of(plan), default=0) >= 0
+        assert sum(node.end - node.start for node in path_of(plan)) <= plan.end

@@ -64,7 +64,7 @@ def _require_known(work: Workload, edits: Sequence[Edit]) -> None:
         if isinstance(edit, Without) and edit.what not in (*_STAGES, *tools):
             known = listed(edit.what, [*_STAGES, *sorted(tools)])
             raise ConfigError(f"No run has any {edit.what!r} to be left out; there are {known}.")
-        if isinstance(edit, Service) and edit.model not in (None, *models):
+        if isinstance(edit, Service) and edit.model is not None and edit.model not in models:
             raise ConfigError(
                 f"No run has asked a model {edit.model!r}; there are {listed(edit.model, sorted(models))}."
             )

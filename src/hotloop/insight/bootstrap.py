@@ -79,4 +79,4 @@ def _figures(value: _Three, draws: Sequence[_Three]) -> Figures:
 def _estimate(value: float, draws: list[float]) -> Estimate:
     draws.sort()
     tail = int(len(draws) * _TAIL)
-    return Estimate(value, draws[tail], draws[-tail - 1])
+    return Estimate(*(round(each, 3) for each in (value, draws[tail], draws[-tail - 1])))

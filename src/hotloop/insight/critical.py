@@ -59,7 +59,7 @@ def path_of(plan: Schedule) -> list[Node]:
 
 def slack_of(plan: Schedule) -> list[int]:
     """By node, how much longer it could take (ns) before the run ended later, if nothing else changed."""
-    nodes, latest = plan.nodes, [plan.end] * len(plan.nodes)
+    nodes, latest = plan.nodes, [max(plan.end, node.end) for node in plan.nodes]
     for place in range(len(nodes) - 1, -1, -1):
         node = nodes[place]
         start = latest[place] - node.end + node.start

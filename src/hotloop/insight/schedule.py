@@ -88,10 +88,7 @@ class _Walker:
                 times = Times(piece.prefill, piece.decode) if piece.by is None else (yield Wanted(piece, self.at))
                 calls = turn.calls if piece is counts else ()
                 reply = self._reply(piece, times, number, calls)
-        if not turn.calls:
-            return
-        fork = self.at, self.last
-        ends = self._act(turn, begun, fork, reply)
+        ends = self._act(turn, begun, (self.at, self.last), reply) if turn.calls else []
         for step in turn.beside:
             self._step(step, number)
         for end, last in ends:

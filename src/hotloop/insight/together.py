@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from random import Random
 
+from hotloop.insight.arrivals import following
 from hotloop.insight.graph import Graph
 from hotloop.insight.pieces import Ask
 from hotloop.insight.schedule import Schedule, Times, Walk, Wanted, walk
@@ -18,8 +19,7 @@ _MS_PER_S = 1000.0
 def schedule_all(graphs: Sequence[Graph], draw: Random) -> list[Schedule]:
     """The schedules of these runs, in the order of their starts; `draw` decides what services leave to chance.
 
-    Runs begin when they began; those of one session, which followed each other, as long after the answer to the one
-    before as they did.
+    Runs begin when they began, or as long after the answer to another one as they did; see `following`.
     """
     line = _Line(graphs, draw)
     line.run()
@@ -38,7 +38,7 @@ class _Line:
         self._agenda: list[tuple[float, int]] = []  # when a run goes on
         start = min((graph.started for graph in graphs), default=0.0)
         self._begun = [(graph.started - start) * _MS_PER_S for graph in graphs]
-        self._next = _following(graphs)
+        self._next = following(graphs)
         behind = {place for place, _ in self._next.values()}
         for place, begun in enumerate(self._begun):
             if place not in behind:
@@ -83,20 +83,5 @@ class _Line:
         self.schedules[place] = plan
         if place in self._next:
             other, pause = self._next[place]
-            self._begun[other] = self._begun[place] + plan.end / NS_PER_MS + pause
+            self._begun[other] = self._begun[place] + plan.end / NS_PER_MS + pause * _MS_PER_S
             heappush(self._agenda, (self._begun[other], other))
-
-
-def _following(graphs: Sequence[Graph]) -> dict[int, tuple[int, float]]:
-    """By the place of a run the next of its session, and how long after its end that began (ms), if it did."""
-    newest: dict[str, int] = {}
-    following: dict[int, tuple[int, float]] = {}
-    for place, graph in enumerate(graphs):
-        if not graph.session:
-            continue
-        if (before := newest.get(graph.session)) is not None:
-            pause = (graph.started - graphs[before].started) * _MS_PER_S - graphs[before].took / NS_PER_MS
-            if pause >= 0:
-                following[before] = place, pause
-        newest[graph.session] = place
-    return following

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from hotloop.insight.arrivals import following
 from hotloop.insight.edits.edit import Change, with_asks
 from hotloop.insight.graph import Graph
 from hotloop.insight.learned import Learned, shown
@@ -40,9 +41,12 @@ class Service(msgspec.Struct, frozen=True):
     def change(self, work: Workload) -> Change:
         """See `Edit`."""
         place = Place(self.profile, self.others)
-        return lambda graph, _: replace(
-            graph, turns=tuple(self._turn(turn, place, graph, work) for turn in graph.turns)
-        )
+
+        def change(graph: Graph, _: object) -> Graph:
+            streamed = any(ask.paced for ask in graph.asks)
+            return replace(graph, turns=tuple(self._turn(turn, place, work, streamed) for turn in graph.turns))
+
+        return change
 
     def without(self, work: Workload) -> Change:
         """See `Edit`."""
@@ -62,7 +66,9 @@ class Service(msgspec.Struct, frozen=True):
             share = sum(ask.known for ask in asks) / max(sum(ask.prompt for ask in asks), 1)
             told.append(f"its prefix cache has what was sent before: {share:.0%} of the prompt tokens")
         if Place(self.profile, self.others).shared:
-            told.append("nobody but these runs is there at the same time; they begin when they began")
+            again = len(following(work.graphs)) / max(len(work.graphs), 1)
+            those = f"; {again:.0%} of them as long after an answer as they did" if again else ""
+            told.append(f"nobody but these runs is there at the same time; they begin when they began{those}")
         if any(not ask.out for ask in asks):
             told.append("replies whose tokens nobody counted take as long to write as they took")
         if any(ask.outcome not in ("ok", "rejected") for ask in asks):
@@ -72,7 +78,8 @@ class Service(msgspec.Struct, frozen=True):
     def _is_meant(self, ask: Ask) -> bool:
         return ask.outcome in ("ok", "rejected", "") and self.model in (None, ask.model)
 
-    def _turn(self, turn: Turn, place: Place, graph: Graph, work: Workload) -> Turn:
+    def _turn(self, turn: Turn, place: Place, work: Workload, streamed: bool) -> Turn:
+        """The turn, answered there; calls of a reply that is `streamed` start early if they may."""
         ask = turn.ask
         before = tuple(
             replace(piece, by=place) if type(piece) is Ask and self._is_meant(piece) and piece.out else piece
@@ -85,14 +92,15 @@ class Service(msgspec.Struct, frozen=True):
         last = max(place for place, piece in enumerate(before) if type(piece) is Ask)
         asked = (*before[:last], replace(before[last], span=span), *before[last + 1 :])
         calls = tuple(
-            _sealed(call, round(seal * GRAIN), turn.calls) for call, seal in zip(turn.calls, seals, strict=True)
+            _sealed(call, round(seal * GRAIN), turn.calls if streamed else ())
+            for call, seal in zip(turn.calls, seals, strict=True)
         )
         return Turn(turn.number, asked, calls, turn.beside, turn.after)
 
 
 def _sealed(call: Call, seal: int, calls: tuple[Call, ...]) -> Call:
-    """The call, sealed at another point; it starts early now if it may, also if there was no time for that before."""
-    may = call.able and all(calls[need].able for need in call.needs)
+    """The call, sealed at another point; one of these `calls` starts early if it may, also if it had no time before."""
+    may = bool(calls) and call.able and all(calls[need].able for need in call.needs)
     return replace(call, sealed=seal, early=call.early or may)
 
 

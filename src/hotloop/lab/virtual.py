@@ -50,6 +50,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Virtual nanoseconds; only differences mean anything."""
         return self._now.ns
 
+    def spend(self, seconds: float) -> None:
+        """Let so much time pass at once, as code does that keeps the loop busy."""
+        self._now.ns += ns(seconds)
+
     def run_in_executor(  # type: ignore[override]  # a future, as asyncio returns one
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:

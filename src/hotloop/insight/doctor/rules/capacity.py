@@ -1,0 +1,144 @@
+"""The capacity: places, limits, refusals, second requests, and a service that is full."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hotloop.insight.doctor.case import Case, usual
+from hotloop.insight.doctor.finding import Finding
+from hotloop.insight.doctor.measures import Run
+from hotloop.units import NS_PER_MS, ms, show_ms
+
+_LIMITED, _OVERLOADED = "RateLimited", "Overloaded"
+_FAILED = (_OVERLOADED, "TransportError", "ConnectError", "ReplyTimeout", "MalformedReply")
+_VAIN = 0.8  # of second requests; where they help, about half of them are first
+_FEW, _MANY = 3, 0.02  # second requests, and of all requests: less costs nothing to speak of
+_OWN_QUEUE = 50 * NS_PER_MS  # that services count as queueing with nobody there (GroqCloud: about 30 ms)
+
+
+def queue(case: Case) -> Finding | None:
+    """Requests wait for a place in front of the service."""
+    costs = [run.places for run in case.runs]
+    if not case.costly(costs):
+        return None
+    return case.finding(
+        "queue",
+        "capacity",
+        "Requests wait for a place",
+        f"{show_ms(ms(usual(costs)))} a run that waited",
+        (
+            "Raise Policy(max_concurrent=...), if the service can take more; run what nobody waits for with "
+            "background=True; or spread runs over services.",
+            "Allow more requests at once, if the service can take them.",
+        ),
+        costs,
+    )
+
+
+def rate_limits(case: Case) -> Finding | None:
+    """Requests wait for rate limits, or are refused by them."""
+    refused = [sum(each.error == _LIMITED for each in run.record.attempts) for run in case.runs]
+    held = _held(case, _LIMITED)
+    costs = [run.limits + run.retries.get(_LIMITED, 0) + hold for run, hold in zip(case.runs, held, strict=True)]
+    hits = [bool(count) or worth for count, worth in zip(refused, case.counts(costs), strict=True)]
+    if not case.many(sum(hits)):
+        return None
+    return case.finding(
+        "rate-limits",
+        "capacity",
+        "The service's rate limits are used up",
+        f"{sum(refused):,} requests were refused; {show_ms(ms(usual(costs)))} a run that waited",
+        (
+            "Raise the limit, or spread requests over keys, models or services (fallback). Fewer turns and shorter "
+            "prompts need less of it.",
+            "Raise the limit, spread requests over services, make fewer and shorter ones.",
+        ),
+        costs,
+        hits,
+        refused=sum(refused),
+    )
+
+
+def failed_requests(case: Case) -> Finding | None:
+    """Requests fail and are sent again."""
+    names = Counter(each.error for run in case.runs for each in run.record.attempts if each.error in _FAILED)
+    hits = [any(each.error in _FAILED for each in run.record.attempts) for run in case.runs]
+    if not case.many(sum(hits)):
+        return None
+    requests = sum(len(run.record.attempts) for run in case.runs)
+    told = ", ".join(f"{count:,} {name}" for name, count in names.most_common())
+    return case.finding(
+        "failed-requests",
+        "capacity",
+        "Requests fail and are sent again",
+        f"{sum(names.values()):,} of {requests:,} requests: {told}",
+        (
+            "Name a second service, which is then asked at once: fallback=[Model(...)]. If failing takes long, shorten "
+            "Policy(first_token, stall, total). Tell whoever runs the service.",
+            "Have a second service asked, fail faster, and tell whoever runs the service.",
+        ),
+        [_failing(run) + hold for run, hold in zip(case.runs, _held(case, _OVERLOADED), strict=True)],
+        hits,
+        failed=sum(names.values()),
+        requests=requests,
+    )
+
+
+def vain_hedges(case: Case) -> Finding | None:
+    """Second requests are sent, and hardly ever come first."""
+    requests = sum(len(run.record.attempts) for run in case.runs)
+    second = [[each for each in run.record.attempts if each.why == "hedge"] for run in case.runs]
+    sent = sum(map(len, second))
+    lost = sum(each.outcome != "ok" for some in second for each in some)
+    if sent < max(_FEW, _MANY * requests) or lost < _VAIN * sent:
+        return None
+    return case.finding(
+        "vain-hedges",
+        "capacity",
+        "Second requests are sent in vain",
+        f"{lost:,} of {sent:,} were not the first to answer; {requests:,} requests in all",
+        (
+            "Switch Policy(hedge) off, or lower hedge_share: what is slow for all is not cured by more requests, "
+            "and each costs tokens and a place.",
+            "Switch hedging off: what is slow for all is not cured by more requests.",
+        ),
+        [0.0] * len(case.runs),
+        [bool(some) for some in second],
+        sent=sent,
+        lost=lost,
+    )
+
+
+def full_service(case: Case) -> Finding | None:
+    """Requests wait inside of the service."""
+    costs = [sum(max((reply.told.queue or 0) - _OWN_QUEUE, 0) for reply in run.replies) for run in case.runs]
+    if not case.costly(costs):
+        return None
+    return case.finding(
+        "full-service",
+        "capacity",
+        "Requests wait inside of the service",
+        f"by its own times they queue there for {show_ms(ms(usual(costs)))} a run",
+        (
+            "It has too few slots for what it is asked: reserve capacity, ask a higher tier, send what nobody waits "
+            "for at another time, or spread runs over services.",
+            "Reserve capacity, ask a higher tier, or spread runs over services.",
+        ),
+        costs,
+    )
+
+
+def _failing(run: Run) -> float:
+    """What failed requests took, with the waits after them."""
+    took = sum(each.end - each.start for each in run.record.attempts if each.error in _FAILED and each.why != "hedge")
+    return took + sum(wait for error, wait in run.retries.items() if error in _FAILED)
+
+
+def _held(case: Case, error: str) -> list[int]:
+    """What each run waited because the service had asked others to, if it mostly did so for this reason."""
+    asked = Counter(each.error for run in case.runs for each in run.record.attempts)
+    reason = max((_LIMITED, _OVERLOADED), key=lambda each: asked[each])
+    return [run.holds if error == reason else 0 for run in case.runs]
+
+
+RULES = (queue, rate_limits, failed_requests, vain_hedges, full_service)

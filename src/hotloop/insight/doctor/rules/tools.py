@@ -1,0 +1,223 @@
+"""The tools: how much of the time they are, what could run side by side, what was done before, what could hang."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hotloop.insight.doctor.case import Case, listed, middle, usual
+from hotloop.insight.doctor.finding import Finding
+from hotloop.insight.doctor.measures import Made, Run
+from hotloop.insight.doctor.turns import Turns
+from hotloop.trace.stats import percentile
+from hotloop.units import NS_PER_S, ms, show_ms
+
+_DOMINANT = 0.5  # of a run: then an infinitely fast model would not even halve it
+_SLOW = NS_PER_S  # for one tool: the third grade of perceived latency, at which a train of thought breaks
+_TAIL = 3.0  # times its median: a call that took unusually long
+_FREE = "max_parallel"
+
+
+def slow_tools(case: Case) -> Finding | None:
+    """Tools take most of a run, or one takes very long, also without what other rules find."""
+    shares = _unexplained(case)
+    slow = _slow_names(case)
+    over = [run.tools > limit for run in case.runs if (limit := run.record.limits.get("tools")) is not None]
+    if not slow and not case.many(sum(over)) and middle(shares) < _DOMINANT:
+        return None
+    times: Counter[str] = Counter()
+    for run in case.runs:
+        for made in run.calls:
+            times[made.name] += made.critical
+    slow = slow or {name for name, _ in times.most_common(1)}
+    costs = [sum(made.critical for made in run.calls if made.name in slow) for run in case.runs]
+    share = middle([run.tools / run.wall for run in case.runs])
+    return case.finding(
+        "slow-tools",
+        "tools",
+        "Tools take the most time",
+        f"{share:.0%} of the median run; {listed(Counter(slow), 2)} alone {show_ms(ms(usual(costs)))}",
+        (
+            "Make it faster, or keep its results (ttl); begin it early (read_only=True) or while the model thinks "
+            "(prefetch); cut it off (timeout, on_timeout). A faster model helps little.",
+            "Make it faster, keep its results, begin it earlier. A faster model helps little.",
+        ),
+        costs,
+        share=share,
+    )
+
+
+def serial_turns(case: Case) -> Finding | None:
+    """Turn after turn with one call that takes nothing from the result before it."""
+    costs = [_apart(run, turns) for run, turns in zip(case.runs, case.turns, strict=True)]
+    if not case.costly(costs):
+        return None
+    names = Counter(_chain(turns.serial) for turns in case.turns if turns.serial)
+    count = usual(len(turns.serial) for turns in case.turns)
+    return case.finding(
+        "serial-turns",
+        "tools",
+        "Calls that need nothing of each other are made one by one",
+        f"{count:g} turns of a run had one call that took its arguments from no result of the turn before: "
+        f"{names.most_common(1)[0][0]}",
+        (
+            "Have the model write them in one reply: say in the instructions that it shall make all calls it needs at "
+            "once, or give it one tool for all of them. hotloop runs them side by side.",
+            "Have the model write them in one reply: allow parallel tool calls, and say so in the instructions.",
+        ),
+        costs,
+        turns=count,
+    )
+
+
+def serial_calls(case: Case) -> Finding | None:
+    """Calls of one reply ran one after the other."""
+    costs = [_held_up(run, turns) for run, turns in zip(case.runs, case.turns, strict=True)]
+    if not case.costly(costs):
+        return None
+    names = Counter(made.name for run in case.runs for made in run.calls if made.waited)
+    limit = next((run.record.facts[_FREE] for run in case.runs if isinstance(run.record.facts.get(_FREE), int)), None)
+    return case.finding(
+        "serial-calls",
+        "tools",
+        "Calls of one reply wait for each other",
+        f"{listed(names) or 'calls'} waited for others to end or for a place, {show_ms(ms(usual(costs)))} a run"
+        f"{f'; {_FREE} is {limit}' if limit else ''}",
+        (
+            "Raise max_parallel; take sequential=True and after=... off tools that do not need them, and say what they "
+            "read and write instead (reads, writes).",
+            "Run the calls of one reply side by side.",
+        ),
+        costs,
+    )
+
+
+def repeated_calls(case: Case) -> Finding | None:
+    """The same call was worked for again, and gave the same result."""
+    costs = _repeated(case)
+    if not case.costly(costs):
+        return None
+    within = sum(len(turns.again) for turns in case.turns)
+    names = Counter(made.name for again in case.again for made in again)
+    calls = sum(names.values())
+    return case.finding(
+        "repeated-calls",
+        "tools",
+        "The same calls are made again",
+        f"{calls:,} calls had been made before with the same arguments and the same result, {within:,} of them in the "
+        f"same run: {listed(names)}",
+        (
+            "Keep results: @tool(ttl=..., scope=...), or Agent(tool_ttl=...) for all tools that only read. Within a "
+            "run, see whether results say plainly what they are about.",
+            "Keep results of tools that only read, for as long as they stay right.",
+        ),
+        costs,
+        calls=calls,
+        within=within,
+    )
+
+
+def no_timeout(case: Case) -> Finding | None:
+    """A tool may take forever."""
+    took: dict[str, list[int]] = {}
+    for run in case.runs:
+        for made in run.calls:
+            facts = run.record.tools.get(made.name)
+            if made.worked and run.ours and facts is not None and facts.timeout is None:
+                took.setdefault(made.name, []).append(made.took)
+    if not took:
+        return None
+    medians = {name: middle(times) for name, times in took.items()}
+    costs = [sum(_tail(made, medians) for made in run.calls if made.name in took) for run in case.runs]
+    worst = max(took, key=lambda name: max(took[name]))
+    return case.finding(
+        "no-timeout",
+        "tools",
+        "A tool may take forever",
+        f"{listed(Counter(took))} without a timeout; {worst} took {show_ms(ms(medians[worst]))} in the middle, "
+        f"{show_ms(ms(percentile(took[worst], 95)))} at p95, {show_ms(ms(max(took[worst])))} at most",
+        (
+            "Give it a timeout (@tool(timeout=...), Agent(tool_timeout=...)), and say what stands in: on_timeout.",
+            "Give every tool a timeout.",
+        ),
+        costs,
+        [any(made.name in took for made in run.calls) for run in case.runs],
+        longest_ms=ms(max(took[worst])),
+    )
+
+
+def _unexplained(case: Case) -> list[float]:
+    """Which share of a run tools are, without what other rules find; not of runs that were not needed at all."""
+    shares = []
+    for run, turns, again, answered in zip(case.runs, case.turns, _repeated(case), case.answered_before, strict=True):
+        beside = sum(min(one.critical, other.critical) for one, other in turns.serial)
+        if not answered:
+            shares.append(max(run.tools - _held_up(run, turns) - beside - again, 0) / run.wall)
+    return shares
+
+
+def _slow_names(case: Case) -> set[str]:
+    """Tools that take very long, where that is waited for."""
+    took: dict[str, list[int]] = {}
+    for run in case.runs:
+        for made in run.calls:
+            if made.worked:
+                took.setdefault(made.name, []).append(made.critical)
+    return {name for name, times in took.items() if middle(times) >= _SLOW and case.many(len(times))}
+
+
+def _apart(run: Run, turns: Turns) -> float:
+    """What it costs that calls were not written in one reply: the later turns, and of two calls the shorter one."""
+    return sum(run.thought.get(other.turn, 0) + min(one.critical, other.critical) for one, other in turns.serial)
+
+
+def _chain(pairs: Sequence[tuple[Made, Made]]) -> str:
+    """The tools of the first chain of such calls, as an arrow."""
+    names = [pairs[0][0].name, pairs[0][1].name]
+    for (_, before), (one, other) in pairwise(pairs):
+        if one is not before:
+            break
+        names.append(other.name)
+    return " → ".join(names)
+
+
+def _held_up(run: Run, turns: Turns) -> float:
+    """By how much calls of one reply ended later than if none had waited for another or for a place."""
+    if len(run.calls) < 2:
+        return 0
+    late = _waited if run.ours else _in_line
+    return sum(late(calls) for calls in turns.calls.values() if len(calls) > 1)
+
+
+def _waited(calls: Sequence[Made]) -> int:
+    """The same of one reply; steps of a plan wait for their arguments, which is as it should be."""
+    if not any(made.waited for made in calls):
+        return 0
+    ran = [made for made in calls if made.worked and "." not in made.call_id]
+    return max((made.end for made in ran), default=0) - max((made.end - made.waited for made in ran), default=0)
+
+
+def _in_line(calls: Sequence[Made]) -> int:
+    """The same where it is only known when calls ran: each began when the one before it had ended."""
+    ran = sorted((made for made in calls if made.worked), key=lambda made: made.start)
+    if len(ran) < 2 or any(after.start < one.end for one, after in pairwise(ran)):
+        return 0
+    return ran[-1].end - ran[0].start - max(made.took for made in ran)
+
+
+def _repeated(case: Case) -> list[float]:
+    """What repeated calls took in each run, with the turns that were made for nothing else."""
+    return [
+        float(sum(made.critical for made in again) + sum(run.thought.get(turn, 0) for turn in turns.repeated))
+        for run, turns, again in zip(case.runs, case.turns, case.again, strict=True)
+    ]
+
+
+def _tail(made: Made, medians: dict[str, float]) -> float:
+    """What a call took beyond the usual, if it took unusually long."""
+    median = medians[made.name]
+    return min(made.took - median, made.critical) if made.took > _TAIL * median else 0.0
+
+
+RULES = (slow_tools, serial_turns, serial_calls, repeated_calls, no_timeout)

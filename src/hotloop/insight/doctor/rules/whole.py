@@ -1,0 +1,95 @@
+"""The run as a whole: whether it was needed at all, how many turns it took, and what the loop itself costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hotloop.insight.doctor.case import Case, middle
+from hotloop.insight.doctor.finding import Finding
+from hotloop.insight.doctor.measures import Run
+from hotloop.units import NS_PER_MS, ms, show_ms
+
+_MANY = 6  # turns with calls: more than half of the ten that an agent has by default
+_OWN = 5 * NS_PER_MS  # a turn: ten times what a run of hotloop costs, and less than most frameworks take
+
+
+def repeated_answer(case: Case) -> Finding | None:
+    """The same question was given the same answer by a model again."""
+    if not case.many(sum(case.answered_before)):
+        return None
+    asked = Counter(run.record.prompt.digest for run in case.runs if run.record.prompt is not None)
+    often = max(asked.values())
+    return case.finding(
+        "repeated-answer",
+        "whole",
+        "The same answer was generated again",
+        f"an earlier run had asked the same, and got the same answer; one question came {often:,} times",
+        (
+            "Keep answers: Agent(answers=AnswerCache(...)).",
+            "Keep answers by question, for as long as they stay right.",
+        ),
+        [run.wall if again else 0 for run, again in zip(case.runs, case.answered_before, strict=True)],
+        case.answered_before,
+        most_often=often,
+    )
+
+
+def too_many_turns(case: Case) -> Finding | None:
+    """A run takes many turns, each with a reply to wait for, also without those that other rules find."""
+    counts = [run.acting - len(turns.needless) for run, turns in zip(case.runs, case.turns, strict=True)]
+    hits = [count > _MANY or run.record.error == "TurnLimit" for count, run in zip(counts, case.runs, strict=True)]
+    if not case.many(sum(hits)):
+        return None
+    thoughts = [_thought(run) for run in case.runs]
+    costs = [max(count - _MANY, 0) * thought for count, thought in zip(counts, thoughts, strict=True)]
+    turns = middle([run.acting for run in case.runs])
+    return case.finding(
+        "too-many-turns",
+        "whole",
+        "A run takes many turns",
+        f"{turns:g} turns with calls in the median run, {max(counts)} at most; for each the model takes "
+        f"{show_ms(ms(middle(thoughts)))}",
+        (
+            "Let the model write calls that need each other at once: Agent(plan=True). Or give it one tool that does "
+            "the whole errand. max_turns bounds how many there are.",
+            "Give the model one tool that does the whole errand, and bound its turns.",
+        ),
+        costs,
+        hits,
+        turns=turns,
+    )
+
+
+def loop_overhead(case: Case) -> Finding | None:
+    """Time goes to code that is neither a model nor a tool."""
+    costs = [run.own if _is_slow(run) else 0 for run in case.runs]
+    if not case.costly(costs):
+        return None
+    turn = middle([run.own / max(len(run.replies), 1) for run in case.runs])
+    return case.finding(
+        "loop-overhead",
+        "whole",
+        "The loop itself takes time",
+        f"{show_ms(ms(turn))} a turn are neither a model's nor a tool's",
+        (
+            "Look for code of yours that keeps the event loop busy (predicates, token counters, readers of streams, "
+            "other tasks), and move it into a thread or process. hotloop itself takes under 1 ms a run.",
+            "Look for code that keeps the event loop busy, and for what the framework does between calls.",
+        ),
+        costs,
+        turn_ms=ms(turn),
+    )
+
+
+def _is_slow(run: Run) -> bool:
+    limit = run.record.limits.get("other")
+    return run.own >= _OWN * max(len(run.replies), 1) or (limit is not None and run.own > limit)
+
+
+def _thought(run: Run) -> float:
+    """What the model takes for a turn with calls."""
+    acting = [run.thought.get(reply.turn, 0) for reply in run.replies if reply.acts]
+    return sum(acting) / len(acting) if acting else 0.0
+
+
+RULES = (repeated_answer, too_many_turns, loop_overhead)

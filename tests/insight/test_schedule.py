@@ -89,7 +89,7 @@ def test_who_answers_instead_is_asked_for_the_times_at_the_moment_of_the_request
     other = Ask("svc", "m", "ok", connect=5, prefill=100, decode=90, by=place)
     run = run_of(Turn(0, (Step("context", 7), other)), Turn(1, (ASK,)))
     steps = walk(run)
-    assert next(steps) == Wanted(other, 12)
+    assert next(steps) == Wanted(other, place, 12)
     with pytest.raises(StopIteration) as done:
         steps.send(Times(20, 8))
     assert done.value.value.end == 40 + 195

@@ -6,9 +6,12 @@ when its reply is far enough or those it `needs` have ended, a turn begins when 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from hotloop.insight.serving import Place
 
 GRAIN = 1_000_000
 """Points that a token is long on the axis of a reply, where its calls are placed by tokens and not by time."""
@@ -47,7 +50,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     known: int = 0
     out: int = 0
     begun: int = 0
-    by: Any = None
+    by: Place | None = None
 
     @property
     def paced(self) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from hotloop.insight.graph import Graph
 from hotloop.insight.pieces import Ask, Call, Step, Turn
+
+if TYPE_CHECKING:
+    from hotloop.insight.serving import Place
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
@@ -33,9 +36,10 @@ class Schedule(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A request to somebody else than had answered it, and when it is made."""
+    """A request that somebody else answers than had answered it (`by`), and when it is made."""
 
     ask: Ask
+    by: Place
     at: int
 
 
@@ -47,6 +51,8 @@ class Times(NamedTuple):
 
 
 Walk = Generator[Wanted, Times, Schedule]
+_Moment = tuple[int, tuple[int, ...]]
+"""When something is over, and the places of the nodes that it waited for."""
 
 
 def schedule(graph: Graph) -> Schedule:
@@ -76,6 +82,7 @@ class _Walker:
         self._places = places
 
     def turn(self, turn: Turn) -> Generator[Wanted, Times, None]:
+        """Go through one turn."""
         number, begun = turn.number, (self.at, self.last)
         reply = _NO_REPLY
         counts = turn.ask if turn.calls else None
@@ -85,7 +92,9 @@ class _Walker:
             else:
                 assert type(piece) is Ask
                 self.at, self.last = self._add("connect", piece.model, number, 0, self.at, piece.connect, self.last)
-                times = Times(piece.prefill, piece.decode) if piece.by is None else (yield Wanted(piece, self.at))
+                times = (
+                    Times(piece.prefill, piece.decode) if piece.by is None else (yield Wanted(piece, piece.by, self.at))
+                )
                 calls = turn.calls if piece is counts else ()
                 reply = self._reply(piece, times, number, calls)
         ends = self._act(turn, begun, (self.at, self.last), reply) if turn.calls else []
@@ -103,16 +112,14 @@ class _Walker:
 
     def _add(
         self, kind: str, name: str, turn: int, lane: int, start: int, took: int, after: tuple[int, ...]
-    ) -> tuple[int, tuple[int, ...]]:
+    ) -> _Moment:
         """Put a node down, unless it takes no time; when it ends, and what to wait for to be after it."""
         if not took:
             return start, after
         self.nodes.append(Node(kind, name, turn, lane, start, start + took, after))
         return start + took, (len(self.nodes) - 1,)
 
-    def _reply(
-        self, ask: Ask, times: Times, turn: int, calls: tuple[Call, ...]
-    ) -> dict[int, tuple[int, tuple[int, ...]]]:
+    def _reply(self, ask: Ask, times: Times, turn: int, calls: tuple[Call, ...]) -> dict[int, _Moment]:
         """Put a reply down, its writing cut where calls begin; when each point of its axis is, and the node before."""
         self.at, self.last = self._add("prefill", ask.model, turn, 0, self.at, times.prefill, self.last)
         first = self.at
@@ -129,10 +136,10 @@ class _Walker:
     def _act(
         self,
         turn: Turn,
-        begun: tuple[int, tuple[int, ...]],
-        fork: tuple[int, tuple[int, ...]],
-        reply: dict[int, tuple[int, tuple[int, ...]]],
-    ) -> list[tuple[int, tuple[int, ...]]]:
+        begun: _Moment,
+        fork: _Moment,
+        reply: dict[int, _Moment],
+    ) -> list[_Moment]:
         """Put the calls down, in the order in which they come; when each ends that the run waits for."""
         calls, number = turn.calls, turn.number
         ready = [reply.get(call.sealed, fork) if call.early else fork for call in calls]
@@ -144,7 +151,7 @@ class _Walker:
         # Each entry is a call that comes to its next part: 0 before it asks for a place, 1 what follows.
         agenda = [(ready[place][0], place, 0) for place, count in enumerate(waiting) if not count]
         agenda.sort()
-        held: list[tuple[int, tuple[int, ...]]] = []
+        held: list[_Moment] = []
         ends = []
         while agenda:
             at, place, part = heappop(agenda)
@@ -168,9 +175,8 @@ class _Walker:
                     heappush(agenda, (ready[other][0], other, 0))
         return ends
 
-    def _lane(
-        self, step: Step, call: Call, turn: int, at: int, ready: tuple[int, tuple[int, ...]]
-    ) -> tuple[int, tuple[int, tuple[int, ...]]]:
+    def _lane(self, step: Step, call: Call, turn: int, at: int, ready: _Moment) -> tuple[int, _Moment]:
+        """Put a step of a call down; when it ends, by itself and with what to wait for."""
         end, after = self._add(step.kind, step.name, turn, call.lane, at, step.took, ready[1])
         return end, (end, after)
 
@@ -179,10 +185,10 @@ class _Walker:
         call: Call,
         turn: int,
         at: int,
-        ready: tuple[int, tuple[int, ...]],
-        held: list[tuple[int, tuple[int, ...]]],
-        begun: tuple[int, tuple[int, ...]],
-    ) -> tuple[int, tuple[int, tuple[int, ...]]]:
+        ready: _Moment,
+        held: list[_Moment],
+        begun: _Moment,
+    ) -> tuple[int, _Moment]:
         """A call's work once it has a place, or begun with the turn's request."""
         for step in call.until:
             at, ready = self._lane(step, call, turn, at, ready)
@@ -201,11 +207,11 @@ class _Walker:
         return ready[0], ready
 
 
-_NO_REPLY: dict[int, tuple[int, tuple[int, ...]]] = {}
+_NO_REPLY: dict[int, _Moment] = {}
 
 
-def _later(one: tuple[int, tuple[int, ...]], other: tuple[int, tuple[int, ...]]) -> tuple[int, tuple[int, ...]]:
-    """When both are over, and the nodes that both wait for."""
+def _later(one: _Moment, other: _Moment) -> _Moment:
+    """When both are over."""
     return max(one[0], other[0]), (*one[1], *other[1])
 
 

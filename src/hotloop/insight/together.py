@@ -8,7 +8,6 @@ from random import Random
 
 from hotloop.insight.arrivals import following
 from hotloop.insight.graph import Graph
-from hotloop.insight.pieces import Ask
 from hotloop.insight.schedule import Schedule, Times, Walk, Wanted, walk
 from hotloop.insight.serving import Place, Server
 from hotloop.units import NS_PER_MS
@@ -54,25 +53,25 @@ class _Line:
                 if (wanted := self._wanted[place]) is None:
                     self._go_on(place, None)
                 else:
-                    self._ask(place, wanted.ask, at)
+                    self._ask(place, wanted, at)
             elif server is not None and due < float("inf"):
                 for served in server.advance():
                     self._go_on(served.number, served.times)
             else:
                 return
 
-    def _ask(self, place: int, ask: Ask, at: float) -> None:
-        if ask.by not in self._servers:
-            self._servers[ask.by] = Server(ask.by, self._draw)
-        self._servers[ask.by].ask(place, ask, at)
+    def _ask(self, place: int, wanted: Wanted, at: float) -> None:
+        if wanted.by not in self._servers:
+            self._servers[wanted.by] = Server(wanted.by, self._draw)
+        self._servers[wanted.by].ask(place, wanted.ask, at)
 
     def _go_on(self, place: int, times: Times | None) -> None:
         """Take a run to its next request that depends on others, or to its end."""
         steps = self._walks[place]
         try:
             wanted = next(steps) if times is None else steps.send(times)
-            while not wanted.ask.by.shared:
-                wanted = steps.send(wanted.ask.by.alone(wanted.ask, self._draw))
+            while not wanted.by.shared:
+                wanted = steps.send(wanted.by.alone(wanted.ask, self._draw))
         except StopIteration as done:
             self._ended(place, done.value)
             return

@@ -78,8 +78,9 @@ def whatif(runs: Workload | Iterable[TraceRecord], edits: Sequence[Edit]) -> Pre
     change = _all_of([edit.change(work) for edit in edits])
     least = _all_of([edit.without(work) for edit in edits])
     chance = any(edit.chance for edit in edits)
-    before, after = _scheduled(work, change, chance)
-    bound = [schedule(least(work.graphs[place], Random(_SEED))).end / NS_PER_MS for place in work.sample]
+    places, after = _scheduled(work, change, chance)
+    before = [work.graphs[place].took / NS_PER_MS for place in places]
+    bound = [schedule(least(work.graphs[place], Random(_SEED))).end / NS_PER_MS for place in places]
     return Prediction(
         edits=[edit.label for edit in edits],
         runs=len(before),
@@ -102,8 +103,8 @@ def _all_of(changes: Sequence[Change]) -> Change:
     return change
 
 
-def _scheduled(work: Workload, change: Change, chance: bool) -> tuple[list[float], list[list[float]]]:
-    """What runs took, and what each would have taken, as often as it was scheduled; in milliseconds."""
+def _scheduled(work: Workload, change: Change, chance: bool) -> tuple[list[int], list[list[float]]]:
+    """The places of some runs, and what each would have taken (ms), as often as it was scheduled."""
     draw = Random(_SEED)
     sample = [change(work.graphs[place], draw) for place in work.sample]
     shared = any(ask.by is not None and ask.by.shared for graph in sample for ask in graph.asks)
@@ -118,7 +119,7 @@ def _scheduled(work: Workload, change: Change, chance: bool) -> tuple[list[float
             ends += [plan.end for plan in plans[lead:]]
         for end, times in zip(ends, after, strict=True):
             times.append(end / NS_PER_MS)
-    return [work.graphs[place].took / NS_PER_MS for place in counted], after
+    return counted, after
 
 
 def _confidence(profile: ServiceProfile) -> Confidence:

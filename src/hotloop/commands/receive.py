@@ -118,9 +118,9 @@ def _line(run: TraceRecord) -> str:
 
 def _summary(kept: _Kept, gathering: Gathering) -> str:
     besides = [
-        (kept.nothing, "traces without a run"),
-        (gathering.waiting, "traces not complete, left out"),
-        (gathering.late, "spans too late"),
+        (kept.nothing, "trace", "without a run"),
+        (gathering.waiting, "trace", "not complete, left out"),
+        (gathering.late, "span", "too late"),
     ]
-    told = [f"{number:,} {what}" for number, what in besides if number]
+    told = [f"{counted(number, noun)} {what}" for number, noun, what in besides if number]
     return " · ".join([f"{counted(kept.runs, 'run')} kept, of {counted(kept.spans, 'span')}", *told])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 from hotloop.errors import ConfigError
-from hotloop.trace.importing.otlp import spans_of
-from hotloop.trace.importing.records import records_of_spans
+from hotloop.trace.importing.otlp import spans_of, trace_ids_of
+from hotloop.trace.importing.records import records_of_spans, records_of_trace
 from hotloop.trace.importing.span import Span
 from hotloop.trace.record import TraceRecord
 
@@ -19,13 +22,23 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def read_otlp(path: str | Path, content: bool = False) -> Iterator[TraceRecord]:
-    """The runs in a file of OTLP JSON, in the order in which their traces begin in it.
+    """The runs in a file of OTLP JSON, in the order in which their traces are complete in it.
 
-    The whole file is read first, for the spans of a trace may be anywhere in it. What was said in a run becomes
-    digests; with `content` the texts are there, too, without secrets. Raises ConfigError, with the file and the line,
-    for what cannot be read.
+    The file is read twice: first to know how many spans each trace has, so that no more is held than what is not
+    complete. What was said in a run becomes digests; with `content` the texts are there, too, without secrets. Raises
+    ConfigError, with the file and the line, for what cannot be read.
     """
-    yield from records_of_spans(_read(Path(path)), content)
+    path = Path(path)
+    missing = Counter(trace_id for document, place in _documents(path) for trace_id in trace_ids_of(document, place))
+    held: dict[str, list[Span]] = {}
+    for document, place in _documents(path):
+        for span in spans_of(document, place):
+            held.setdefault(span.trace_id, []).append(span)
+            missing[span.trace_id] -= 1
+            if not missing[span.trace_id]:
+                yield from records_of_trace(span.trace_id, held.pop(span.trace_id), content)
+    for trace_id, spans in held.items():  # of a file that was written to meanwhile
+        yield from records_of_trace(trace_id, spans, content)
 
 
 def records_of(document: bytes | str | dict[str, Any], content: bool = False) -> list[TraceRecord]:
@@ -34,28 +47,32 @@ def records_of(document: bytes | str | dict[str, Any], content: bool = False) ->
     return list(records_of_spans(spans, content))
 
 
-def _read(path: Path) -> Iterator[Span]:
-    lines = _bytes(path).removeprefix(_BOM).splitlines()
-    if len(lines) > 1 and not _stands_alone(lines):
-        yield from spans_of(b"\n".join(lines), str(path))
-        return
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield from spans_of(line, f"{path}:{number}")
+def _documents(path: Path) -> Iterator[tuple[bytes, str]]:
+    """The export requests in a file, each with its place: one a line, or all of it if the first line is no whole one."""
+    with _opened(path) as file:
+        begun = False
+        for number, line in enumerate(file, 1):
+            line = line.removeprefix(_BOM).strip()
+            if not line:
+                continue
+            if not begun and line.startswith(b"{") and not line.endswith(b"}"):
+                yield line + file.read(), str(path)
+            else:
+                yield line, f"{path}:{number}"
+            begun = True
 
 
-def _stands_alone(lines: list[bytes]) -> bool:
-    """Whether the first line that is not empty is all of an object, and not just the beginning of one."""
-    first = next((line.strip() for line in lines if line.strip()), b"")
-    return first.startswith(b"{") and first.endswith(b"}")
-
-
-def _bytes(path: Path) -> bytes:
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
+    """The file, decompressed. Raises ConfigError for one that cannot be read."""
     if path.is_dir():
         raise ConfigError(f"The path {path} is a folder; give a file in it.")
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
+        with path.open("rb") as file:
+            compressed = file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            with gzip.open(file) if compressed else file as plain:
+                yield plain
     except FileNotFoundError:
         raise ConfigError(f"There is no file {path}.") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -95,7 +96,24 @@ class _Request(msgspec.Struct, rename="camel", gc=False):
     resource_metrics: Any = None
 
 
+class _SpanId(msgspec.Struct, rename="camel", gc=False):
+    trace_id: str
+
+
+class _ScopeIds(msgspec.Struct, gc=False):
+    spans: list[_SpanId] = []
+
+
+class _ResourceIds(msgspec.Struct, rename="camel", gc=False):
+    scope_spans: list[_ScopeIds] = []
+
+
+class _Ids(msgspec.Struct, rename="camel", gc=False):
+    resource_spans: list[_ResourceIds] = []
+
+
 _decoder = msgspec.json.Decoder(_Request)
+_ids_decoder = msgspec.json.Decoder(_Ids)
 
 
 def spans_of(document: bytes | dict[str, Any], place: str = "The document") -> list[Span]:
@@ -103,11 +121,30 @@ def spans_of(document: bytes | dict[str, Any], place: str = "The document") -> l
 
     A request of logs or metrics has none. Raises ConfigError, with the place, for what is no export request.
     """
-    try:
+    with _telling(place):
         request = msgspec.convert(document, _Request) if isinstance(document, dict) else _decoder.decode(document)
         if not request.resource_spans and request.resource_logs is None and request.resource_metrics is None:
-            raise ConfigError(f"{place}: no OTLP: there is no resourceSpans in it.")
+            raise ValueError("there is no resourceSpans in it")
         return list(_spans(request))
+
+
+def trace_ids_of(document: bytes, place: str) -> list[str]:
+    """The id of the trace of each span in an export request. Raises ConfigError as `spans_of` does."""
+    with _telling(place):
+        request = _ids_decoder.decode(document)
+        return [
+            _id(span.trace_id, _TRACE, "trace")
+            for of_resource in request.resource_spans
+            for of_scope in of_resource.scope_spans
+            for span in of_scope.spans
+        ]
+
+
+@contextmanager
+def _telling(place: str) -> Iterator[None]:
+    """What is wrong with a document, as a ConfigError."""
+    try:
+        yield
     except msgspec.ValidationError as error:
         what, where = in_plain_words(error)
         raise ConfigError(f"{place}: no OTLP: {where and f'{where}: '}{what}.") from None

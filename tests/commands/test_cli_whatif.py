@@ -37,7 +37,7 @@ def test_it_prints_before_and_after_what_is_assumed_and_what_the_profile_is_wort
             ("--service", "gpu-h100-llama8b", "--in-place-of", "gpt", "--others", "3"),
             "service gpu-h100-llama8b instead",
         ),
-        (("--max-parallel", "1"), "1 calls at once"),
+        (("--max-parallel", "1"), "one call at a time"),
         (("--eager",), "calls start while the reply is written"),
         (("--late",), "calls start when the reply is complete"),
         (("--plan",), "dependent calls in one reply (plan)"),

@@ -25,7 +25,7 @@ class Parallel(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """See `Edit`."""
-        return f"{self.places} calls at once"
+        return f"{self.places} calls at once" if self.places > 1 else "one call at a time"
 
     @property
     def chance(self) -> bool:

@@ -12,6 +12,7 @@ from hotloop.errors import ConfigError
 from hotloop.insight.edits.edit import Change, instant_calls, timed_tool, with_calls
 from hotloop.insight.graph import Graph
 from hotloop.insight.pieces import Ask, Call, Step, Turn
+from hotloop.insight.schedule import schedule
 from hotloop.insight.workload import Workload
 from hotloop.units import ns, show_ms
 
@@ -36,7 +37,7 @@ class ToolTime(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """See `Edit`."""
         if self.factor is not None:
-            return f"{self.tool} takes {self.factor:g} times as long"
+            return f"{self.tool} takes {self.factor:.3g} times as long"
         if self.seconds is not None:
             return f"{self.tool} takes {show_ms(self.seconds * 1000)}"
         return f"{self.tool} takes another time"
@@ -93,6 +94,9 @@ class Without(msgspec.Struct, frozen=True):
 
     def assumptions(self, work: Workload) -> list[str]:
         """See `Edit`."""
+        nodes = (node for place in work.sample for node in schedule(work.graphs[place]).nodes)
+        if not any(self.what in (node.kind, node.name) for node in nodes):
+            return [f"none of these runs has any {self.what} that took time"]
         return [f"nothing else changes when {self.what} is left out, nor do the prompts"]
 
     def _turn(self, turn: Turn) -> Turn:

@@ -106,8 +106,10 @@ class Spending:
         """What was spent up to now; any thread may ask."""
         stages, since, turn_start = self._ledger.stages, self._from, self._turn_start
         before = self._before()
-        newest = [*stages[since:], *self._open(now)]
-        turn = by_part(steps_back(newest, now), turn_start)
+        later = now if self.running is None else now + 1  # the reply that ended just now is over, so that tools count
+        newest = [*stages[since:], *self._open(later)]
+        turn = by_part(steps_back(newest, later), turn_start)
+        turn[self.doing] -= later - now
         run = before + turn
         run["total"], turn["total"] = now - self.start, now - turn_start
         return Spent(run, turn)

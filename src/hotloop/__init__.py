@@ -50,6 +50,7 @@ from hotloop.runs import Result
 from hotloop.session import Session
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
+from hotloop.tools.prefetch.settings import Prefetch
 from hotloop.tools.running.progress import caller, remaining, report
 from hotloop.trace.declared import Owners
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
@@ -122,6 +123,7 @@ __all__ = [
     "OutputPartial",
     "Owners",
     "Policy",
+    "Prefetch",
     "PrometheusExporter",
     "ReasoningDelta",
     "ReplyFinished",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from itertools import count
+from random import Random
 
 import pytest
 
@@ -315,20 +316,20 @@ def test_one_that_does_not_pay_is_tried_again_now_and_then():
     assert sum(tries) == 10
 
 
-@pytest.mark.parametrize(("took", "off"), [(90, False), (100, True), (130, True)])
-def test_an_agent_whose_turns_are_no_quicker_goes_without_for_a_while(took, off):
-    payoff = Payoff()
+@pytest.mark.parametrize(("took", "off"), [(90, False), (100, False), (103, False), (130, True)])
+def test_an_agent_whose_turns_are_slower_with_it_goes_without_for_a_while(took, off):
+    payoff, noise = Payoff(), Random(7)
 
     def chances(number: int) -> int:
         """In how many of so many turns something is begun ahead."""
         begun = 0
         for _ in range(number):
             ahead = payoff.choose()
-            payoff.took(ahead, took if ahead else 100)
+            payoff.took(ahead, (took if ahead else 100) + noise.randint(-10, 10))
             begun += ahead
         return begun
 
-    assert chances(64) == 60
+    assert chances(96) == 90
     assert payoff.off is off
     assert chances(64) == (0 if off else 60)
-    assert chances(256) >= 15
+    assert chances(256) >= 6  # by then it has been tried again

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from statistics import fmean
+from statistics import fmean, variance
 
 from hotloop.tools.prefetch.patterns import Counts
 
@@ -12,8 +13,8 @@ _LEAST = 1.0  # milliseconds that a call has to win in the mean
 _RETRY = 32  # a pattern that does not pay is tried in one chance of so many
 _CONTROL = 16  # one turn in so many is without, so that there is something to compare with
 _KEPT = 64
-_ENOUGH_WITH, _ENOUGH_WITHOUT = 16, 4  # turns, before they are judged
-_BETTER = 0.95  # of the time without is what it has to take
+_ENOUGH = 6  # turns without, before they are judged
+_SURE = 2.0  # standard errors by which turns with have to be slower
 _MOST_SKIPPED = 1_000  # patterns
 _AGAIN = 256  # chances after which a verdict is forgotten
 
@@ -24,7 +25,7 @@ def pays(counts: Counts) -> bool:
 
 
 class Payoff:
-    """Compares the turns of one agent in which something was expected: how long its calls took after the reply (ns)."""
+    """Compares the turns of one agent in which calls were expected: how long its calls took after the reply (ns)."""
 
     def __init__(self) -> None:
         self._with: deque[int] = deque(maxlen=_KEPT)
@@ -34,10 +35,11 @@ class Payoff:
 
     @property
     def off(self) -> bool:
-        """Whether turns with calls begun ahead were no quicker than those without."""
-        if len(self._with) < _ENOUGH_WITH or len(self._without) < _ENOUGH_WITHOUT:
+        """Whether turns with calls begun ahead were slower than those without, and it was not chance."""
+        if min(len(self._with), len(self._without)) < _ENOUGH:
             return False
-        return fmean(self._with) > _BETTER * fmean(self._without)
+        error = math.sqrt(sum(variance(times) / len(times) for times in (self._with, self._without)))
+        return fmean(self._with) - fmean(self._without) > max(_SURE * error, 0.0)
 
     def choose(self) -> bool:
         """Whether to begin calls ahead in this turn, in which some are expected."""

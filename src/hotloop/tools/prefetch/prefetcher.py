@@ -43,5 +43,5 @@ class Prefetcher:
         """Whether to begin what is expected; that it does not pay is said once."""
         if self.payoff.off and not self._told:
             self._told = True
-            _log.warning("Nothing is begun ahead for %s for a while: turns with it were no quicker.", self._agent)
+            _log.warning("Nothing is begun ahead for %s for a while: turns with it were slower.", self._agent)
         return self.payoff.choose()

@@ -82,7 +82,7 @@ def read_asked(node: Node) -> Asked:
     attributes = span.attributes
     tries = _tries(inside[1:])
     sent = tries[-1].start if tries else node.start
-    error = error_of(node.span)
+    error = error_of(node.span) or _stopped(span)
     return Asked(
         node,
         span,
@@ -119,6 +119,12 @@ def error_of(span: Span) -> str:
     raised = [event.attributes for event in span.events if event.name == "exception"]
     name = next((text for each in (*raised, span.attributes) if (text := told_text(each, names.ERROR))), _UNNAMED)
     return name.rsplit(".", 1)[-1] or _UNNAMED
+
+
+def _stopped(span: Span) -> str:
+    """Why a request of ours was given up though it did not fail, such as the slower one of two; "" if it was not."""
+    outcome = told_text(span.attributes, (names.OUTCOME,))
+    return "" if outcome in ("", "ok") else told_text(span.attributes, names.ERROR) or outcome
 
 
 def is_cancelled(error: str) -> bool:

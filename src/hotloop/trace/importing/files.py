@@ -48,7 +48,7 @@ def records_of(document: bytes | str | dict[str, Any], content: bool = False) ->
 
 
 def _documents(path: Path) -> Iterator[tuple[bytes, str]]:
-    """The export requests in a file, each with its place: one a line, or all of it if the first line is no whole one."""
+    """The export requests in a file, each with its place: one a line, or one of which the first line is only a part."""
     with _opened(path) as file:
         begun = False
         for number, line in enumerate(file, 1):

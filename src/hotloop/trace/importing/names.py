@@ -21,6 +21,7 @@ AGENT = ("gen_ai.agent.name", "agent.name", "agent_name")
 VERSION = ("gen_ai.agent.version", "service.version")
 SESSION = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
 RUN = "hotloop.run.id"
+OUTCOME = "hotloop.outcome"
 
 REQUEST_MODEL = ("gen_ai.request.model", "llm.model_name", "llm.request.model", "embedding.model_name")
 RESPONSE_MODEL = ("gen_ai.response.model", "llm.response.model", "llm.model_name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -14,6 +15,8 @@ from hotloop.trace.ledger import Kind, Stage
 UNKNOWN_FIRST = "first token unknown"
 """The note of a reply of which nobody noted when its first token came: all of it is one stage."""
 
+_OWN = "hotloop"  # the stages in traces of our own: see `hotloop.trace.otel.spans`
+_OWN_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
 _KINDS: dict[str, Kind] = {"tool": "tool", "memory": "memory", "guard": "guard", "http": "connect"}
 
 
@@ -51,8 +54,7 @@ class Stages:
         elif (call := self._calls.get(id(node))) is not None:
             yield from self._call(part, *call)
         else:
-            kind = _KINDS.get(part.role, "overhead") if part.whole else "overhead"
-            yield from self._own(part, kind, part.own)
+            yield from self._own(part, _kind_of(part), part.own)
 
     def _own(self, part: Part, kind: Kind, times: Sequence[tuple[int, int]]) -> Iterator[Stage]:
         for start, end in times:
@@ -79,6 +81,15 @@ class Stages:
 
     def _stage(self, kind: Kind, start: int, end: int, turn: int, lane: int, name: str = "", note: str = "") -> Stage:
         return Stage(kind, start - self._start, end - self._start, turn, lane, name, note)
+
+
+def _kind_of(part: Part) -> Kind:
+    if not part.whole:
+        return "overhead"
+    scope, _, kind = part.node.span.name.partition(" ")[0].partition(".")
+    if scope == part.node.span.scope == _OWN and kind in _OWN_KINDS:
+        return _OWN_KINDS[kind]
+    return _KINDS.get(part.role, "overhead")
 
 
 def _course(asked: Asked) -> Iterator[tuple[Kind, int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hotloop.errors import ConfigError
 from hotloop.tools.prefetch.history import History, history_of
 from hotloop.tools.prefetch.kept import Known, Learned, learned_at
 from hotloop.tools.prefetch.payoff import pays
+from hotloop.trace.record import TraceRecord
 from hotloop.units import show_ms
 from hotloop.visible import one_line
 
@@ -28,6 +30,10 @@ _HELP = """Look into what agents have learned of the calls that tend to come nex
 
 Example: hotloop prefetch show --agent orders"""
 
+_SILENT = (
+    "Nothing could be learned from {}, of which it was not recorded what was said: Traces(content=True) does that, and "
+    "an Agent(prefetch=...) learns by itself."
+)
 _COLUMNS = ("agent", "after", "comes", "right", "sure", "begun", "used", "won", "in vain")
 
 prefetch = App(name="prefetch", help=_HELP)
@@ -75,27 +81,38 @@ def learn(*, selection: Selection = _ANY, place: Place = _ANYWHERE, as_json: Jso
     as_json
         Print one object instead.
     """
-    learned = _learned(place, new=True)
-    told, silent = [], 0
-    for record in selection.store().find(selection.which()):
-        history = history_of(record)
-        if history is None:
-            silent += 1
-        else:
-            told.append(history)
-    count = learned.learn(told)
-    known = sum(len(learned.known(agent)) for agent in _agents(told))
+    learned, store = _learned(place, new=True), selection.store()
+    with messages().status("Learning ...") as status:
+        taught = _Taught(store.find(selection.which()), lambda runs: status.update(f"Learning from {runs:,} runs ..."))
+        count = learned.learn(taught)
+    known = sum(len(learned.known(agent)) for agent in taught.agents)
     if as_json:
-        figures = {"learned": count, "known_before": len(told) - count, "without_words": silent, "patterns": known}
-        write_json({"path": str(learned.path)} | figures)
+        figures = {"learned": count, "known_before": taught.told - count, "without_words": taught.silent}
+        write_json({"path": str(learned.path)} | figures | {"patterns": known})
         return 0
     messages().print(f"Learned from {counted(count, 'run')}; {counted(known, 'pattern')} known.", markup=False)
-    if silent:
-        why = (
-            "it was not recorded what was said in them; Traces(content=True) does, or Agent(prefetch=...) learns itself"
-        )
-        messages().print(f"Of {counted(silent, 'more run')} nothing could be learned: {why}.", soft_wrap=True)
+    if taught.silent:
+        messages().print(_SILENT.format(counted(taught.silent, "more run")), markup=False, soft_wrap=True)
     return 0
+
+
+class _Taught:
+    """The histories of recorded runs, and how many runs tell one; `on_run` is called with their number so far."""
+
+    def __init__(self, records: Iterator[TraceRecord], on_run: Callable[[int], None]) -> None:
+        self.told = self.silent = 0
+        self.agents: set[str] = set()
+        self._records = records
+        self._on_run = on_run
+
+    def __iter__(self) -> Iterator[History]:
+        for record in self._records:
+            history = history_of(record)
+            self.told, self.silent = self.told + (history is not None), self.silent + (history is None)
+            self._on_run(self.told + self.silent)
+            if history is not None:
+                self.agents.add(history.agent)
+                yield history
 
 
 @prefetch.command
@@ -137,10 +154,6 @@ def _declared(spec: AgentSpec) -> str | None:
     if spec.tools.prefetch is None:
         raise ConfigError("The agent of this file learns nothing; declare it with prefetch in the section tools.")
     return spec.tools.prefetch.path
-
-
-def _agents(histories: list[History]) -> set[str]:
-    return {history.agent for history in histories}
 
 
 def _order(known: Known) -> tuple[str, str, float]:

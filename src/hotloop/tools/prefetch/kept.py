@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from hotloop.trace.record import TraceRecord
 _MOST = 20_000  # patterns in a file
 _MOST_RUNS = 100_000  # runs that are known to have been learned from
 _MOST_UNPROVEN = 5_000  # patterns that a process remembers and has not written down
+_AT_A_TIME = 100  # runs that are learned from in one transaction
 _ENOUGH = 4  # chances in a context of two turns; with fewer the context of one turn tells more
 _SCHEMA = (
     """CREATE TABLE patterns (
@@ -108,7 +111,10 @@ class Learned:
 
     def learn(self, histories: Iterable[History]) -> int:
         """Learn from these runs; from how many, for none is learned from twice."""
-        return self._database.do_sync(lambda db: sum(self._learn(db, history) for history in histories))
+        left, count = iter(histories), 0
+        while some := list(islice(left, _AT_A_TIME)):
+            count += self._database.do_sync(partial(self._learn_all, some))
+        return count
 
     def close(self) -> None:
         """Close the file; it is opened again when it is used again."""
@@ -135,6 +141,9 @@ class Learned:
             return int(count)
 
         return self._database.do_sync(erase)
+
+    def _learn_all(self, histories: Iterable[History], db: Connection) -> int:
+        return sum(self._learn(db, history) for history in histories)
 
     def _learn(self, db: Connection, history: History) -> bool:
         digests = Digests(db.execute("SELECT secret FROM secret").fetchone()[0])

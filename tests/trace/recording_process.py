@@ -34,6 +34,7 @@ def raises(path: str) -> None:
 
 def endless(path: str) -> None:
     """Runs without end, each told when it was."""
+    recorder._GATHERING = 0.02
     ours = agent(path)
     for number in count():
         ours.run_sync("Where?", trace_id=f"run-{number}")

@@ -21,7 +21,7 @@ _log = logging.getLogger("hotloop.trace")
 _MOST = 10_000  # runs that wait to be recorded
 _MOST_CHARACTERS = 64 << 20  # of what was said in them
 _BATCH = 256  # runs that are exported at once
-_GATHERING = 0.25  # seconds in which runs come together: a transaction costs as much as several records
+_GATHERING = 0.5  # seconds in which runs come together: a transaction costs as much as several records
 _AT_EXIT = 2.0  # seconds
 _TOLD_AGAIN = 60.0  # seconds between two lines in the log about runs that were dropped
 

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from hotloop.errors import ConfigError
+from hotloop.tools.prefetch import stored
 from hotloop.tools.prefetch.history import Ahead, History, history_of
 from hotloop.tools.prefetch.kept import Allowance, Learned, learned_at
 from hotloop.tools.prefetch.learning import PROVEN
@@ -225,6 +226,17 @@ def test_forgetting(learned):
     assert learned.forget("shop") > 0
     assert not learned.knows("shop") and learned.knows("desk")
     assert learned.forget() > 0 and Learned(learned.path).known() == []
+
+
+def test_a_file_holds_so_much_and_forgets_the_oldest(learned, monkeypatch):
+    monkeypatch.setitem(stored._MOST, "patterns", 200)
+    for number in range(60):
+        learned.learn(
+            [lookups(1000 * number + run, agent=f"agent-{number}", at=float(number)) for run in range(PROVEN)]
+        )
+    known = learned.known()
+    assert len(known) <= 200 and {each.agent for each in known} < {f"agent-{number}" for number in range(30, 60)}
+    assert learned.knows("agent-59") and not learned.knows("agent-0")
 
 
 def test_a_file_that_is_none_is_told(tmp_path):

@@ -20,8 +20,9 @@ from hotloop.commands.selection import Selection
 from hotloop.config.spec import AgentSpec
 from hotloop.errors import ConfigError
 from hotloop.tools.prefetch.history import History, history_of
-from hotloop.tools.prefetch.kept import Known, Learned, learned_at
+from hotloop.tools.prefetch.kept import Learned, learned_at
 from hotloop.tools.prefetch.payoff import pays
+from hotloop.tools.prefetch.stored import Known
 from hotloop.trace.record import TraceRecord
 from hotloop.units import show_ms
 from hotloop.visible import one_line

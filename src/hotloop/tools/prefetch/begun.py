@@ -14,8 +14,8 @@ from hotloop.errors import AuditError
 from hotloop.limit import Limit
 from hotloop.models.transport import nobody
 from hotloop.tools.prefetch.history import Ahead
-from hotloop.tools.prefetch.kept import Known
 from hotloop.tools.prefetch.past import Past, Seen
+from hotloop.tools.prefetch.stored import Known
 from hotloop.tools.running.cache import Flight, Kept, Key, ResultCache
 from hotloop.tools.running.execution import FOREVER, Execution, PreparedTool
 from hotloop.tools.running.graph import resources

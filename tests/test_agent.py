@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import weakref
 from contextlib import aclosing
 from pathlib import Path
 
@@ -371,6 +372,22 @@ def test_a_bug_in_a_transport_is_not_hidden():
         run_virtual(Agent(model="m", endpoint=Buggy([])).run("go"))
 
 
+def test_a_run_that_failed_is_gone_with_its_error():
+    async def main():
+        agent = agent_of([REFUSED, REFUSED], traces=False)
+        with pytest.raises(HotloopError) as caught:
+            await agent.run("go")
+        ledger = weakref.ref(caught.value.trace)
+        gc.disable()
+        try:
+            del caught
+            assert ledger() is None
+        finally:
+            gc.enable()
+
+    run_virtual(main())
+
+
 # Stopping
 
 
@@ -588,6 +605,7 @@ def test_threads_that_ended_leave_no_loop_and_no_socket():
 def test_the_process_ends_quietly_while_another_thread_is_in_run_sync(daemon):
     program = f"""
 import threading
+import weakref
 from hotloop import Agent
 from hotloop.testing import ScriptedModel
 asked = threading.Event()

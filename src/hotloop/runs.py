@@ -31,7 +31,7 @@ from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.progress import remaining
 from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Usage
-from hotloop.trace.recording import Recording
+from hotloop.trace.recording import WELL, Recording, ending_of
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms, ns
 
@@ -326,7 +326,7 @@ class Runs:
         if asked.caller.position is not None:
             ledger.facts |= asked.caller.position.facts()
         self._recording.begin(ledger, asked.prompt)
-        failed: BaseException | None = None
+        ending = WELL
         left = None if asked.background else remaining()
         until = None if left is None else ledger.start + ns(left)
         run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller), until)
@@ -339,14 +339,14 @@ class Runs:
             except loop.Paused as pause:
                 raise await self._pause(asked.caller.run, pause, first) from None
         except HotloopError as error:
-            failed = error
+            ending = ending_of(error)
             error.trace, error.elapsed_ms = trace, ms(ledger.clock() - ledger.start)
             error.stage = ledger.stages[-1].kind if ledger.stages else None
             if isinstance(error, ApprovalRequired):
                 ledger.mark("approval", "saved")
             raise
         except BaseException as error:
-            failed = error
+            ending = ending_of(error)
             raise
         finally:
             if run.recall is not None:
@@ -355,7 +355,7 @@ class Runs:
                 self._allowance.tell(ledger, run.since)
             ledger.close()
             trace.log()
-            self._recording.end(ledger, self._limits, asked.caller.session, failed)
+            self._recording.end(ledger, self._limits, asked.caller.session, ending)
         return Result(given.value, trace, given.finish_reason)
 
     async def _given(self, answer: Work, run: Running) -> Answer:

@@ -42,6 +42,12 @@ class Traces(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(Traces, msgspec.structs.asdict(self), "Traces")
 
 
+Ending = tuple[Outcome, str]
+"""What a run came to, and the class of what it raised, "" for nothing."""
+
+WELL: Ending = ("ok", "")
+
+
 class Recording:
     """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's.
 
@@ -71,13 +77,13 @@ class Recording:
         if self.on:
             ledger.words = Words(prompt)
 
-    def end(self, ledger: Ledger, limits: Mapping[str, int], session: str, error: BaseException | None) -> None:
-        """A run has ended, with this error or well, and its ledger is closed."""
+    def end(self, ledger: Ledger, limits: Mapping[str, int], session: str, ending: Ending) -> None:
+        """A run has ended in this way, and its ledger is closed."""
         if ledger.words is None:
             return
         from hotloop.trace.recorder import recorder
 
-        how = (*_outcome(error), self._content, self._declared)
+        how = (*ending, self._content, self._declared)
         ended = Ended(ledger, limits, ledger.words, self._version, session, *how)
         ledger.words = None
         recorder.submit(self._exporters, ended)
@@ -121,9 +127,8 @@ def _shared(traces: Traces) -> _Stored:
     return _stored(traces, os.environ.get("XDG_STATE_HOME"))
 
 
-def _outcome(error: BaseException | None) -> tuple[Outcome, str]:
-    if error is None:
-        return "ok", ""
+def ending_of(error: BaseException) -> Ending:
+    """How a run ended that raised this."""
     if isinstance(error, ApprovalRequired):
         return "paused", ""
     if isinstance(error, CancelledError):

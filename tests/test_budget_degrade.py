@@ -237,6 +237,15 @@ def test_it_is_given_up_when_there_is_only_time_for_a_reply():
     assert degraded(trace) == [("reviews was given up", "total", 340)]
 
 
+def test_what_runs_beside_it_takes_nothing_of_its_time():
+    """The first call begins 50 ms before the reply ends, and ends before the second, which has all of the 300 ms."""
+    script = [[call("look", key="a", ms=100), call("reviews", key="a", ms=5000)], "Yes."]
+    _, trace = ended(agent_of(script, budget(tools=0.3)))
+    began = max(stage.start for stage in trace.stages if stage.kind == "tool") - trace.start
+    assert degraded(trace) == [("reviews was given up", "tools", began / 1e6 + 300)]
+    assert trace.facts["degraded"][0]["why"] == "tools 300 ms of 300 ms spent"
+
+
 def test_a_tool_that_is_not_optional_runs_on():
     output, trace = ended(agent_of([call("look", key="a", ms=5000), "Yes."], budget(total=0.5)))
     assert (output, trace.end_to_end_ms, degraded(trace)) == ("Yes.", 160 + 5000 + 100, [])

@@ -77,8 +77,8 @@ class Degrading:
         if pinch.left < 0:
             self._note(f"{tool} was left out", pinch)
             return 0
-        rows = self._for_tools
-        return max(_tightest(rows, spent, _of_tool(0, reply)).left, 0) if rows else None
+        rows, ended = self._for_tools, self._spending.ended(self._ledger.clock())
+        return max(_tightest(rows, ended, _of_tool(0, reply)).left, 0) if rows else None
 
     def stopped(self, tool: str) -> None:
         """A call of an optional tool was given up, because there was no more time for it."""

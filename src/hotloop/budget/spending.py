@@ -104,13 +104,21 @@ class Spending:
 
     def spent(self, now: int) -> Spent:
         """What was spent up to now; any thread may ask."""
-        stages, since, turn_start = self._ledger.stages, self._from, self._turn_start
-        before = self._before()
-        later = now if self.running is None else now + 1  # the reply that ended just now is over, so that tools count
-        newest = [*stages[since:], *self._open(later)]
-        turn = by_part(steps_back(newest, later), turn_start)
-        turn[self.doing] -= later - now
-        run = before + turn
+        # What ended just now is over: of a reply and a tool that began within it the tool counts.
+        later = now if self.running is None else now + 1
+        spent = self._path(self._open(later), later)
+        for counts in spent:
+            counts.subtract({self.doing: later - now, "total": later - now})
+        return spent
+
+    def ended(self, now: int) -> Spent:
+        """The same without tools that are at work, which what begins now does not come after."""
+        return self._path((), now)
+
+    def _path(self, under_way: Sequence[Stage], now: int) -> Spent:
+        stages, turn_start = self._ledger.stages[self._from :], self._turn_start
+        turn = by_part(steps_back([*stages, *under_way], now), turn_start)
+        run = self._before() + turn
         run["total"], turn["total"] = now - self.start, now - turn_start
         return Spent(run, turn)
 

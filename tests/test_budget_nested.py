@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -269,3 +271,28 @@ def test_the_error_tells_whose_time_it_was():
     (error,) = run_virtual(main())
     assert (error.row, error.limit, error.trace.end_to_end_ms) == ("caller", 0.5, 500)
     assert str(error) == "The run was stopped after 0.5 s, which was all the time that its caller had left."
+
+
+async def test_a_call_of_an_mcp_server_waits_no_longer_than_the_tool(monkeypatch, tmp_path):
+    from mcp import Client
+
+    from hotloop.tools.mcp import MCPServer
+
+    monkeypatch.setenv("HOTLOOP_CACHE", str(tmp_path))
+    patience: list[float] = []
+    call_tool = Client.call_tool
+
+    async def noted(self: Client, name: str, arguments: Any, seconds: float, **options: Any) -> Any:
+        patience.append(seconds)
+        return await call_tool(self, name, arguments, seconds, **options)
+
+    monkeypatch.setattr(Client, "call_tool", noted)
+    shop = [sys.executable, str(Path(__file__).parent / "mcp_servers" / "shop.py")]
+    async with MCPServer(shop, name="shop") as server:
+        await server.tools()
+        script = [call("shop_order_status", order_id="20250101"), "Yes."]
+        agent = Agent(
+            model="m", endpoint=ScriptedModel(script), tools=[server], budget=Budget(total=20, answer_reserve=5)
+        )
+        await agent.run("go")
+    assert 10 < patience[0] < 15.2

@@ -29,9 +29,11 @@ SAMPLES = HERE.parent.parent / "tests" / "data" / "otel"
 VENVS = HERE.parent / "venvs"
 SCENARIOS = {
     "pydantic_ai": ["single", "parallel", "turns", "failing", "stream", "subagent", "retried"],
-    "openai_agents": ["single", "parallel", "turns", "failing", "stream", "subagent"],
+    "openai_agents": ["single", "parallel", "turns", "failing", "stream", "subagent", "handoff", "guarded"],
     "openai_agents_traceloop": ["parallel", "stream"],
-    "langgraph": ["parallel", "turns", "failing", "stream", "subagent"],
+    "openai_agents_genai": ["parallel", "failing", "handoff"],
+    "langgraph": ["parallel", "turns", "failing", "stream", "subagent", "recalled"],
+    "langgraph_genai": ["parallel", "stream"],
     "agno": ["parallel", "turns", "failing", "stream"],
     "strands": ["parallel", "turns", "failing"],
     "haystack": ["parallel", "turns", "stream"],
@@ -39,7 +41,7 @@ SCENARIOS = {
     "openai_sdk": ["parallel", "turns", "stream"],
     "openai_sdk_traceloop": ["parallel", "stream"],
 }
-ENVIRONMENTS = {name: name.removesuffix("_traceloop") for name in SCENARIOS}
+ENVIRONMENTS = {name: name.removesuffix("_traceloop").removesuffix("_genai") for name in SCENARIOS}
 SECONDS = 120  # that a run may take, with all that is imported for it
 LARGE = 20_000  # bytes
 KEPT = ("service.name", "telemetry.sdk.name", "telemetry.sdk.language")
@@ -63,6 +65,8 @@ def replies(scenario: str) -> Replies:
         "turns": [call("customer_orders", customer="c-7"), STATUS, LOCATION, ANSWER],
         "failing": [call("refund", order_id="20250101"), say("That order cannot be refunded, it is not paid yet.")],
     }
+    script |= {"handoff": [call("transfer_to_parcels"), LOCATION, ANSWER]}
+    script |= {"guarded": script["single"], "recalled": script["single"]}
     apart: dict[str, Replies] = {"subagent": _of_both, "retried": _every_other_refused([STATUS, ANSWER])}
     return apart.get(scenario) or script[scenario]
 

@@ -106,6 +106,9 @@ TOOLS = {
     "stream": [order_status, parcel_location],
     "subagent": [parcel_location],
     "retried": [order_status],
+    "handoff": [parcel_location],
+    "guarded": [order_status],
+    "recalled": [order_status],
 }
 
 

@@ -96,15 +96,15 @@ class _Parts:
         """On which line each of these is: on that of the part around them while it is free, beside it otherwise.
 
         What a model is asked in has precedence. An agent that is a tool is beside it if others are at work meanwhile.
+        (Of other tools this matters where no reply is known that called them; else they have lanes of their own.)
         """
         lines: dict[int, int] = {}
         taken: list[tuple[int, int]] = []
         accompanied = _accompanied(working)
         for child in sorted(working, key=lambda child: id(child) not in self._thinking):
-            lines[id(child)] = part.line
-            if child.role == "tool" and id(child) not in self._thinking:
-                continue  # calls have lanes of their own
-            if _fits(child, taken) and not (child.role == "tool" and id(child) in accompanied):
+            agent = child.role == "tool" and id(child) in self._thinking
+            if _fits(child, taken) and not (agent and id(child) in accompanied):
+                lines[id(child)] = part.line
                 insort(taken, (child.start, child.end))
             else:
                 lines[id(child)] = self._line_beside(child)

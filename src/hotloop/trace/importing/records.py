@@ -28,6 +28,7 @@ from hotloop.units import NS_PER_S
 _UNKNOWN = Usage()
 _FRAMEWORK = re.compile(r"(?:@?(?:openinference|opentelemetry)[./])?(?:instrumentation[.-])?(?:genai[.-])?([\w-]+)")
 _ANY = "otlp"
+_NO_REQUESTS = "no requests to models are in the trace: their time is in overhead"
 _OWN = "hotloop-otlp"  # which knows less than a record of our own, and must not take its place
 
 
@@ -124,8 +125,9 @@ class _Run:
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {}
-        if self._warnings:
-            facts["warnings"] = list(self._warnings)
+        warnings = self._warnings if self._turns.all else [*self._warnings, _NO_REQUESTS]
+        if warnings:
+            facts["warnings"] = list(warnings)
         whole = usage_of(self._run.span.attributes)
         if whole != _UNKNOWN and all(each.usage == _UNKNOWN for turn in self._turns.all for each in turn.attempts):
             facts["usage"] = {name: count for name, count in msgspec.structs.asdict(whole).items() if count is not None}

@@ -7,7 +7,9 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from hotloop.trace.importing import names
 from hotloop.trace.importing.asked import Asked
+from hotloop.trace.importing.names import told_text
 from hotloop.trace.importing.parts import Part
 from hotloop.trace.importing.turns import Call, Turn, Turns
 from hotloop.trace.ledger import Kind, Stage
@@ -57,10 +59,12 @@ class Stages:
             yield from self._own(part, _kind_of(part), part.own)
 
     def _own(self, part: Part, kind: Kind, times: Sequence[tuple[int, int]]) -> Iterator[Stage]:
+        named = told_text(part.node.span.attributes, names.TOOL) if kind == "tool" else ""
+        name = named or part.node.span.name
         for start, end in times:
             number = self._turns.at(start, part.line)
             lane = part.line and self._lanes.get(number, 0) + part.line
-            yield self._stage(kind, start, end, number, lane, part.node.span.name)
+            yield self._stage(kind, start, end, number, lane, name)
 
     def _call(self, part: Part, turn: Turn, call: Call) -> Iterator[Stage]:
         """A tool at work; one with an agent in it up to where that begins, and what comes later is beside its turns."""

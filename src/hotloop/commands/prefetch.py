@@ -31,6 +31,7 @@ _HELP = """Look into what agents have learned of the calls that tend to come nex
 
 Example: hotloop prefetch show --agent orders"""
 
+_LISTED = 50  # patterns
 _SILENT = (
     "Nothing could be learned from {}, of which it was not recorded what was said: Traces(content=True) does that, and "
     "an Agent(prefetch=...) learns by itself."
@@ -44,7 +45,7 @@ _ANY = Selection()
 
 @prefetch.command
 def show(*, agent: Name | None = None, place: Place = _ANYWHERE, as_json: Json = False) -> int:
-    """Show which calls are expected after which, how sure that is, and what beginning them ahead won and wasted.
+    """Show which calls are expected after which, the surest first, and what beginning them ahead won and wasted.
 
     Of what comes after "^ > find_user", "^" is the beginning of a run. "sure" is the least share that is likely.
 
@@ -62,10 +63,12 @@ def show(*, agent: Name | None = None, place: Place = _ANYWHERE, as_json: Json =
     if as_json:
         write_json({"path": str(learned.path), "patterns": [_as_dict(each) for each in known]})
     elif known:
-        show_rows(_table(known))
+        show_rows(_table(known[:_LISTED]))
     else:
         nothing = f"Nothing is known to come next in {learned.path}."
         results().print(one_line(nothing), style="dim", markup=False, soft_wrap=True)
+    if len(known) > _LISTED and not as_json:
+        messages().print(f"[dim]Only the {_LISTED} surest are listed; --json has all {len(known):,}.[/]")
     return 0
 
 
@@ -157,8 +160,8 @@ def _declared(spec: AgentSpec) -> str | None:
     return spec.tools.prefetch.path
 
 
-def _order(known: Known) -> tuple[str, str, float]:
-    return known.agent, known.context, -known.counts.confidence(time.time())
+def _order(known: Known) -> tuple[float, str, str]:
+    return -known.counts.confidence(time.time()), known.agent, known.context
 
 
 def _table(known: list[Known]) -> Table:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hotloop.tools")
 
+_SLOWER = "Nothing more is begun ahead for %s, for a while: turns in which it was were slower than those without."
+
 
 class Prefetcher:
     """Begins calls ahead for the runs of the agent of this name, by what was `learned`."""
@@ -43,5 +45,5 @@ class Prefetcher:
         """Whether to begin what is expected; that it does not pay is said once."""
         if self.payoff.off and not self._told:
             self._told = True
-            _log.warning("Nothing is begun ahead for %s for a while: turns with it were slower.", self._agent)
+            _log.warning(_SLOWER, self._agent or "an agent without a name")
         return self.payoff.choose()

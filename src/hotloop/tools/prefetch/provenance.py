@@ -20,6 +20,8 @@ _TOOLS = 6  # latest tools whose results and arguments are looked into
 _NODES = 4_000  # values of a result that are looked at
 _DEPTH = 8
 _NEW = "the next new one"
+_SMALL = 1_000
+_SETTING = re.compile(r"[a-z][a-z_ -]{0,31}|[A-Z]{2,3}|")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z_-]{0,38}[0-9]{0,2}")
 
 
@@ -78,17 +80,18 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def sources(value: Any, past: Past, tool: str, argument: str) -> list[Source]:
-    """Where the value of this argument can have come from, the likeliest first; its being constant if from nowhere."""
-    if value is None or isinstance(value, bool) or value in ([], {}, ""):
-        return [Source("constant", value=value)]
-    first = value[0] if isinstance(value, list) else value
-    if isinstance(first, dict | list):
-        return []
+    """Where the value of this argument can have come from, the likeliest first; if from nowhere, its being constant.
+
+    None of both is so of values that may be of one person, and of objects.
+    """
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, str | int | float) or isinstance(first, bool) or first == "":
+        return [Source("constant", value=value)] if _is_plain(value) else []
     found = dict.fromkeys(_candidates(first, past))
     if isinstance(value, list):
         found = dict.fromkeys(_of_list(found))
     fitting = [each for each in found if _gives(each, value, past, tool, argument)]
-    return fitting[:_MOST] or [Source("constant", value=value)]
+    return fitting[:_MOST] or ([Source("constant", value=value)] if _is_plain(value) else [])
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Scalar]]:
@@ -104,6 +107,15 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Scalar]]:
                 yield from leaves(each, (*path, key))
     else:
         yield path, value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a word, a short code or a small number, as settings are, and hardly anything of a person."""
+    if isinstance(value, list):
+        return len(value) <= _MOST and all(map(_is_plain, value))
+    if isinstance(value, str):
+        return _SETTING.fullmatch(value) is not None
+    return value is None or value == {} or (isinstance(value, int | float) and abs(value) <= _SMALL)
 
 
 def _is_record(value: dict[str, Any]) -> bool:

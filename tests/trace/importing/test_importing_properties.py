@@ -115,7 +115,7 @@ def runs(draw):
     return spans
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(runs() | st.lists(span_of(), max_size=14), st.booleans())
 def test_any_spans_become_records_that_hold_together(spans, content):
     for record in records_of_spans(spans, content):

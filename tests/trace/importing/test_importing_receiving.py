@@ -6,6 +6,7 @@ import gzip
 import http.client
 import json
 import socket
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -121,6 +122,15 @@ def test_who_sends_protobuf_is_refused_in_it():
     answer = receive(Gathering(), b"\xff\xff", PROTOBUF)
     assert (answer.status, answer.content_type) == (400, PROTOBUF)
     assert Status.FromString(answer.body).message == "The body is no export request of OTLP in protobuf."
+
+
+@pytest.mark.parametrize(("encoding", "sentence"), [("", 'pip install "hotloop[otel]"'), ("br", "not with br")])
+def test_without_the_extra_protobuf_is_refused_in_json(monkeypatch, encoding, sentence):
+    for module in ("google.protobuf.message", "google.rpc.status_pb2"):
+        monkeypatch.setitem(sys.modules, module, None)
+    answer = receive(Gathering(), b"", PROTOBUF, encoding)
+    assert (answer.status, answer.content_type) == (415, JSON)
+    assert sentence in json.loads(answer.body)["message"]
 
 
 @pytest.fixture

@@ -61,6 +61,11 @@ def test_what_is_no_run(spans):
     assert records(*spans) == []
 
 
+def test_an_agent_that_is_served_as_a_tool_is_a_run():
+    found = record(tool("look", "elsewhere", 0, 50), agent("run", "look", 5, 45), chat("ask", "run", 10, 40))
+    assert (found.name, found.end) == ("orders", 40 * MS)
+
+
 def test_traces_are_told_apart():
     other = "f" * 32
     spans = [agent("run", "", 0, 10), agent("run", "", 0, 20, trace=other)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -53,6 +54,7 @@ samples = pytest.mark.parametrize("name", NAMES)
 those_with_requests = pytest.mark.parametrize("name", [name for name in NAMES if TELL_NO_REQUESTS not in name])
 
 
+@cache
 def imported(name: str, content: bool = False) -> TraceRecord:
     (path,) = SAMPLES.glob(f"{name}.jsonl*")
     (record,) = read_otlp(path, content)

@@ -165,6 +165,14 @@ def test_http_requests_of_one_request():
     assert only(found).attempts == 2
 
 
+def test_an_http_request_before_it_that_did_not_fail_is_another_matter():
+    told = {"http.request.method": "POST", "http.response.status_code": 200}
+    key = span("http1", "ask", 15, 30, "POST", kind=3, attributes=told)
+    found = answered(key, span("http2", "ask", 50, 85, "POST", kind=3, attributes=told))
+    assert [(each.why, each.outcome, each.start / MS) for each in found.attempts] == [("first", "ok", 50)]
+    assert path(found)[1] == ("context", "", 10, 50)
+
+
 def test_requests_that_failed_are_attempts_at_the_next_reply():
     raised = [event("exception", 20, **{"exception.type": "openai.RateLimitError"})]
     found = record(

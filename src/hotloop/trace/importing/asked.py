@@ -25,7 +25,7 @@ _FINISH = {
     "max_tokens": "length",
     "max_output_tokens": "length",
 }
-_LONGEST = 3600.0  # seconds: what is said to have taken longer was meant in another unit
+_LONGEST = 3_600_000  # seconds or milliseconds: nobody waits longer
 _UNIX, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _CANCELLED = "CancelledError"
 _UNNAMED = "Error"
@@ -147,10 +147,10 @@ def _tells_times(span: Span) -> bool:
 
 
 def _tries(inside: Sequence[Node]) -> tuple[Try, ...]:
-    """The HTTP requests, those below others left out."""
+    """The HTTP requests for the reply, those below others left out: the last one, and those before it that failed."""
     found = sorted((node for node in inside if node.role == "http"), key=lambda node: node.start)
-    highest = (node for node in found if node.parent is None or node.parent.role != "http")
-    return tuple(map(_try, highest))
+    tries = [_try(node) for node in found if node.parent is None or node.parent.role != "http"]
+    return (*(each for each in tries[:-1] if each.error), *tries[-1:])
 
 
 def _try(node: Node) -> Try:
@@ -185,7 +185,7 @@ def _tokens(inside: Sequence[Node], sent: int) -> list[int]:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST * 1000
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
 
 
 def _moment(value: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -49,7 +50,7 @@ def receive(gathering: Gathering, body: bytes, content_type: str, encoding: str 
     except _TooLarge as error:
         return _refusal(413, kind, str(error))
     except ProtobufMissing as error:
-        return _refusal(415, JSON, str(error))
+        return _refusal(415, kind, str(error))
     except ConfigError as error:
         return _refusal(400, kind, str(error))
     return Answer(200, kind, b"{}" if kind == JSON else b"")
@@ -73,9 +74,10 @@ def _plain(body: bytes, encoding: str) -> bytes:
 
 
 def _refusal(status: int, kind: str, message: str) -> Answer:
-    """An error as OTLP has it: gRPC's status, in the form that the request had."""
+    """An error as OTLP has it: gRPC's status, in the form that the request had, as far as we can write that."""
     if kind == PROTOBUF:
-        from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+        with suppress(ModuleNotFoundError):
+            from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
-        return Answer(status, kind, Status(code=_INVALID, message=message).SerializeToString())
+            return Answer(status, kind, Status(code=_INVALID, message=message).SerializeToString())
     return Answer(status, JSON, msgspec.json.encode({"code": _INVALID, "message": message}))

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Iterator
-from itertools import islice
-from operator import itemgetter
 
 import msgspec
 
 from hotloop.trace.importing import names
+from hotloop.trace.importing.intervals import Interval, is_free, left_by, together
 from hotloop.trace.importing.names import told_text
 from hotloop.trace.importing.roles import Role
 from hotloop.trace.importing.tree import Node, below
 
-_INSIDE_OUT: tuple[Role, ...] = (
-    "tool",
-    "memory",
-    "guard",
-)  # looked into only for the requests to models that are in them
+# Of these nothing is looked at but the requests to models that are in them.
+_INSIDE_OUT: tuple[Role, ...] = ("tool", "memory", "guard")
 _WORK: tuple[Role, ...] = ("model", "http", *_INSIDE_OUT)
 
 
@@ -36,7 +32,7 @@ class Part(msgspec.Struct, gc=False):
     within: Node | None
     agent: str = ""
     whole: bool = False
-    own: list[tuple[int, int]] = []
+    own: list[Interval] = []
 
     @property
     def role(self) -> Role:
@@ -62,7 +58,7 @@ class _Parts:
             part = left.pop()
             children = self._opened(part.node)
             part.whole = not children
-            part.own = part.own or _left_by(_together(children), part.node)
+            part.own = part.own or left_by(_times(children), part.node.start, part.node.end)
             yield part
             left += reversed(self._placed(part, children))
 
@@ -82,13 +78,13 @@ class _Parts:
         """
         within = part.node if part.role in _INSIDE_OUT else part.within
         working = [child for child in children if id(child) in self._working]
-        lines, busy = self._lines_of(part, working), _together(working)
+        lines, busy = self._lines_of(part, working), _times(working)
         placed = []
         for child in children:
             agent = _agent_of(child) or (child.span.name if within is part.node else part.agent)
             made = Part(child, lines.get(id(child), part.line), within, agent)
             if id(child) not in lines:
-                made.own = _left_by(busy, child)
+                made.own = left_by(busy, child.start, child.end)
             placed.append(made)
         return placed
 
@@ -99,11 +95,11 @@ class _Parts:
         (Of other tools this matters where no reply is known that called them; else they have lanes of their own.)
         """
         lines: dict[int, int] = {}
-        taken: list[tuple[int, int]] = []
+        taken: list[Interval] = []
         accompanied = _accompanied(working)
         for child in sorted(working, key=lambda child: id(child) not in self._thinking):
             agent = child.role == "tool" and id(child) in self._thinking
-            if _fits(child, taken) and not (agent and id(child) in accompanied):
+            if is_free(taken, child.start, child.end) and not (agent and id(child) in accompanied):
                 lines[id(child)] = part.line
                 insort(taken, (child.start, child.end))
             else:
@@ -144,38 +140,10 @@ def _accompanied(nodes: list[Node]) -> set[int]:
     return found
 
 
-def _fits(node: Node, taken: list[tuple[int, int]]) -> bool:
-    """Whether a node is at work while none of these times is, which are in their order and do not overlap."""
-    place = bisect_left(taken, (node.start, node.end))
-    before, after = taken[place - 1 : place] if place else [], taken[place : place + 1]
-    return all(end <= node.start for _, end in before) and all(start >= node.end for start, _ in after)
-
-
 def _agent_of(node: Node) -> str:
     return told_text(node.span.attributes, names.AGENT)
 
 
-def _together(nodes: list[Node]) -> list[tuple[int, int]]:
-    """The times at which any of these is at work, which do not overlap; the nodes are in the order of their starts."""
-    times: list[tuple[int, int]] = []
-    for node in nodes:
-        if times and node.start <= times[-1][1]:
-            times[-1] = times[-1][0], max(times[-1][1], node.end)
-        else:
-            times.append((node.start, node.end))
-    return times
-
-
-def _left_by(taken: list[tuple[int, int]], node: Node) -> list[tuple[int, int]]:
-    """The times of a node that none of these takes."""
-    own = []
-    at = node.start
-    for start, end in islice(taken, bisect_left(taken, at, key=itemgetter(1)), None):
-        if start >= node.end:
-            break
-        if start > at:
-            own.append((at, start))
-        at = max(at, end)
-    if node.end > at:
-        own.append((at, node.end))
-    return own
+def _times(nodes: list[Node]) -> list[Interval]:
+    """When any of these is at work; they are in the order of their starts."""
+    return together((node.start, node.end) for node in nodes)

@@ -13,8 +13,8 @@ _PARTS = ("model", "tool")
 def runs_of(tops: Iterable[Node]) -> list[Node]:
     """The nodes that are runs, in their order.
 
-    That is the highest one of an agent, whatever is above it; a node that no convention knows, if requests to models or
-    tools are right below it; and a single request.
+    That is the highest one of an agent, whatever is above it; any other node, if requests to models or tools are right
+    below it; and a single request.
     """
     found = []
     left = [*tops][::-1]
@@ -22,6 +22,6 @@ def runs_of(tops: Iterable[Node]) -> list[Node]:
         node = left.pop()
         if node.role in _WHOLE or any(child.role in _PARTS for child in node.children) or node.role == "model":
             found.append(node)
-        elif node.role == "other" or node.role == "http":
+        else:
             left += reversed(node.children)
     return found

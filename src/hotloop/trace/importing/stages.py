@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from hotloop.trace.importing import names
 from hotloop.trace.importing.asked import Asked
+from hotloop.trace.importing.intervals import Interval, left_by, together
 from hotloop.trace.importing.names import told_text
 from hotloop.trace.importing.parts import Part
 from hotloop.trace.importing.turns import Call, Turn, Turns
@@ -39,14 +40,12 @@ class Stages:
 
     def all(self) -> list[Stage]:
         """All stages, in the order in which they ended."""
+        untraced = [(turn, call) for turn in self._turns.all for call in turn.calls if call.called is None]
         stages = [stage for part in self._parts for stage in self._of(part)]
-        for turn in self._turns.all:
-            untraced = [call for call in turn.calls if call.called is None]
-            if untraced:
-                stages = list(_without(stages, untraced[0].start - self._start, untraced[0].end - self._start))
-                stages += (
-                    self._stage("tool", call.start, call.end, turn.number, call.lane, call.name) for call in untraced
-                )
+        if untraced:
+            times = sorted((call.start - self._start, call.end - self._start) for _, call in untraced)
+            stages = list(_without(stages, together(times)))
+            stages += (self._tool(turn, call, call.end) for turn, call in untraced)
         return sorted(stages, key=lambda stage: (stage.end, stage.start))
 
     def _of(self, part: Part) -> Iterator[Stage]:
@@ -58,7 +57,7 @@ class Stages:
         else:
             yield from self._own(part, _kind_of(part), part.own)
 
-    def _own(self, part: Part, kind: Kind, times: Sequence[tuple[int, int]]) -> Iterator[Stage]:
+    def _own(self, part: Part, kind: Kind, times: Sequence[Interval]) -> Iterator[Stage]:
         named = told_text(part.node.span.attributes, names.TOOL) if kind == "tool" else ""
         name = named or part.node.span.name
         for start, end in times:
@@ -71,7 +70,7 @@ class Stages:
         node, own = part.node, part.own
         first = own[:1] if own and own[0][0] == node.start else []
         end = first[0][1] if first else node.start
-        yield self._stage("tool", node.start, end, turn.number, call.lane, call.name)
+        yield self._tool(turn, call, end)
         yield from self._own(part, "overhead", own[len(first) :])
 
     def _request(self, turn: Turn, asked: Asked, part: Part) -> Iterator[Stage]:
@@ -82,6 +81,9 @@ class Stages:
             if end > at:
                 yield self._stage(kind, at, end, turn.number, lane, agent, note)
                 at = end
+
+    def _tool(self, turn: Turn, call: Call, end: int) -> Stage:
+        return self._stage("tool", call.start, end, turn.number, call.lane, call.name)
 
     def _stage(self, kind: Kind, start: int, end: int, turn: int, lane: int, name: str = "", note: str = "") -> Stage:
         return Stage(kind, start - self._start, end - self._start, turn, lane, name, note)
@@ -115,13 +117,10 @@ def _course(asked: Asked) -> Iterator[tuple[Kind, int, str]]:
         yield "decode", asked.end, ""
 
 
-def _without(stages: Sequence[Stage], start: int, end: int) -> Iterator[Stage]:
-    """The stages, the run's own work between these moments left out: nobody knows what of it was the tools'."""
+def _without(stages: Sequence[Stage], taken: list[Interval]) -> Iterator[Stage]:
+    """The stages without the run's own work at these times: nobody knows what of it was the tools'."""
     for stage in stages:
-        if stage.kind != "overhead" or stage.lane or stage.end <= start or stage.start >= end:
+        if stage.kind != "overhead" or stage.lane:
             yield stage
-            continue
-        if stage.start < start:
-            yield replace(stage, end=start)
-        if stage.end > end:
-            yield replace(stage, start=end)
+        else:
+            yield from (replace(stage, start=start, end=end) for start, end in left_by(taken, stage.start, stage.end))

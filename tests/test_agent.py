@@ -614,7 +614,6 @@ def test_the_process_ends_quietly_while_another_thread_is_in_run_sync(daemon):
     program = f"""
 import threading
 from hotloop import Agent
-from hotloop.trace.ledger import Ledger
 from hotloop.testing import ScriptedModel
 asked = threading.Event()
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hotloop.trace")
 
-_BREATH = 16  # records, about 0.4 ms: so long an event loop may have to wait for the interpreter
+_AT_A_STRETCH = 16  # records, about 0.5 ms: so long an event loop may have to wait for the interpreter
+_BREATH = 0.0001  # seconds: who only lets go of the interpreter has it back before others are awake
 _KINDS = 100  # of failures that are told of
 
 
@@ -48,8 +49,8 @@ class Delivery:
         """Make the records of these runs, and hand to each exporter all that are for it."""
         for number, (exporters, ended) in enumerate(runs, 1):
             self._make(exporters, ended)
-            if not number % _BREATH:
-                time.sleep(0)
+            if not number % _AT_A_STRETCH:
+                time.sleep(_BREATH)
         for way in self._ways.values():
             batch, way.batch = way.batch, []
             if batch:

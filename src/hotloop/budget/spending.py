@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from hotloop.budget.budget import Budget, OnExceed
 from hotloop.trace.ledger import Kind, Ledger, Stage
-from hotloop.trace.path import Step, steps_back
-from hotloop.trace.trace import ROWS
+from hotloop.trace.path import steps_back
+from hotloop.trace.rows import by_row
 from hotloop.units import NS_PER_MS, show_ms
 
-PART_OF = {kind: part for part, kinds in ROWS.items() for kind in kinds}
 Running = Callable[[], Iterable[tuple[str, int]]]
 """The calls without a result, each with when it began, 0 for not yet."""
 
@@ -48,25 +47,6 @@ def rows_of(budget: Budget) -> list[Row]:
         of_turn, _, part = name.rpartition(".")
         rows.append(Row(name, part, bool(of_turn), limit, each if of_turn else whole))
     return rows
-
-
-def by_part(steps: Iterable[Step], since: int = 0) -> Counter[str]:
-    """The nanoseconds of each part on these steps of a critical path, from a moment on, and their "total"."""
-    spent: Counter[str] = Counter()
-    for step in steps:
-        took = step.end - max(step.start, since)
-        if took > 0:
-            spent[PART_OF[step.stage.kind]] += took
-            spent["total"] += took
-    return spent
-
-
-def by_turn(steps: Iterable[Step], since: int = 0) -> list[Counter[str]]:
-    """The same for each turn, in their order."""
-    turns: dict[int, list[Step]] = {}
-    for step in steps:
-        turns.setdefault(step.stage.turn, []).append(step)
-    return [by_part(turns[number], since) for number in sorted(turns)]
 
 
 class Spent(NamedTuple):
@@ -117,7 +97,7 @@ class Spending:
 
     def _path(self, under_way: Sequence[Stage], now: int) -> Spent:
         stages, turn_start = self._ledger.stages[self._from :], self._turn_start
-        turn = by_part(steps_back([*stages, *under_way], now), turn_start)
+        turn = by_row(steps_back([*stages, *under_way], now), turn_start)
         run = self._before() + turn
         run["total"], turn["total"] = now - self.start, now - turn_start
         return Spent(run, turn)
@@ -136,7 +116,7 @@ class Spending:
         counted, before = self._counted
         if counted < self._from:
             earlier = self._ledger.stages[counted : self._from]
-            before = before + by_part(steps_back(earlier, self._turn_start), self.start)
+            before = before + by_row(steps_back(earlier, self._turn_start), self.start)
             self._counted = self._from, before
         return before
 

@@ -9,18 +9,19 @@ from typing import Any, TypeVar
 
 from hotloop.budget.budget import Budget
 from hotloop.budget.degrading import Degrading
-from hotloop.budget.spending import PART_OF, Row, Running, Spending, by_part, by_turn, rows_of
+from hotloop.budget.spending import Row, Running, Spending, rows_of
 from hotloop.errors import BudgetExceeded, ModelError
 from hotloop.limit import Limit
 from hotloop.trace.ledger import Ledger
 from hotloop.trace.path import steps_back
+from hotloop.trace.rows import ROW_OF, ROWS, by_row, by_turn
 from hotloop.units import NS_PER_S
 
 _log = logging.getLogger("hotloop.budget")
 
 T = TypeVar("T")
 
-_GROWS = {part: (part, "total") for part in PART_OF.values()} | {"model": ("model", "network", "total")}
+_GROWS = {part: (part, "total") for part in ROWS} | {"model": ("model", "network", "total")}
 _AGAIN = NS_PER_S // 1000  # the least between two looks, however little is left of a limit
 _AT_ONCE = 1000  # nanoseconds that no timer can tell from none
 
@@ -52,15 +53,15 @@ class Allowance:
 
     def _may_be_over(self, ledger: Ledger, total: int) -> bool:
         """Whether the critical path is worth working out: no part of it, in no turn, is longer than all its stages."""
-        spent = dict.fromkeys(PART_OF.values(), 0) | {"total": total}
+        spent = dict.fromkeys(ROWS, 0) | {"total": total}
         for stage in ledger.stages:
-            spent[PART_OF[stage.kind]] += stage.end - stage.start
+            spent[ROW_OF[stage.kind]] += stage.end - stage.start
         return any(spent[row.part] > row.limit for row in self.told)
 
     def _over(self, ledger: Ledger, start: int, now: int) -> str:
         """The limits that were exceeded, by the run or by one of its turns, for a person."""
         steps = steps_back(ledger.stages, ledger.at)
-        turns, run = by_turn(steps, start), by_part(steps, start)
+        turns, run = by_turn(steps, start), by_row(steps, start)
         run["total"] = now - start
         spent = ((row, max(each[row.part] for each in (turns if row.of_turn else [run]))) for row in self.told)
         return ", ".join(row.told(actual) for row, actual in spent if actual > row.limit)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from hotloop.agent import Agent
 from hotloop.lab.sim import SimulatedService
-from hotloop.trace.trace import ROWS
+from hotloop.trace.rows import ROWS
 from hotloop.units import NS_PER_MS, show_ms
 
 

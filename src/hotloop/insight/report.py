@@ -16,15 +16,13 @@ import msgspec
 
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
+from hotloop.trace.rows import ALL_ROWS
 from hotloop.trace.stats import percentile
 from hotloop.trace.text import columns
-from hotloop.trace.trace import ROWS
 from hotloop.units import ms, show_ms
 
 GRADES = {"instant": 100.0, "quick": 300.0, "fluent": 1000.0, "slow": 3000.0}
 """The longest waits that have these grades, in milliseconds; whoever waits longer is "lost"."""
-
-_RUN = (*ROWS, "total")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -113,7 +111,7 @@ class _Taken:
         self._runs += 1
         self._stopped += record.error == "BudgetExceeded"
         for row, took in Measured(record).rows.items():
-            if row in _RUN or row in record.limits:
+            if row in ALL_ROWS or row in record.limits:
                 self._times.setdefault(row, []).append(ms(took))
             self._over[row] += took > record.limits.get(row, took)
         if record.started >= self._newest:
@@ -127,7 +125,7 @@ class _Taken:
     def report(self) -> Report:
         if not self._runs:
             raise ValueError("there is no run to report of")
-        rows = [*_RUN, *(row for row in self._times if row not in _RUN)]
+        rows = [*ALL_ROWS, *(row for row in self._times if row not in ALL_ROWS)]
         lines = [self._line(row) for row in rows]
         waits = _wait(self._feedback), _wait(self._answers)
         return Report(self._runs, self._stopped, lines, *waits, dict(self._degraded.most_common()))

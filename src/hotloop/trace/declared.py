@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Protocol
 
 import msgspec
 
 from hotloop.fields import Text, check_fields, require
 from hotloop.trace.ledger import Usage
+from hotloop.trace.rows import ALL_ROWS, ROW_OF
 from hotloop.words import listed
 
 _MILLION = 1_000_000
@@ -28,7 +28,7 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         check_fields(Owners, msgspec.structs.asdict(self), "Owners")
         for name in self.stages:
-            known = sorted({*_row_of(), *_row_of().values(), "total"})
+            known = sorted({*ROW_OF, *ALL_ROWS})
             require(name in known, f"Owners(stages=...): There is no stage {name!r}; there are {listed(name, known)}.")
 
     def of_tool(self, name: str) -> str:
@@ -42,7 +42,7 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def of_stage(self, name: str) -> str:
         """The owner of a stage by its kind, or of a row of the budget; "" for nobody."""
         name = name.removeprefix("turn.")
-        return self.stages.get(name) or self.stages.get(_row_of().get(name, ""), "")
+        return self.stages.get(name) or self.stages.get(ROW_OF.get(name, ""), "")
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -100,11 +100,3 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 NOTHING_DECLARED = Declared()
 """Of an agent of which nothing is known."""
-
-
-@cache
-def _row_of() -> dict[str, str]:
-    """The row of the budget that each kind of stage belongs to."""
-    from hotloop.trace.trace import ROWS  # which needs records, and they have in them what is declared here
-
-    return {kind: row for row, kinds in ROWS.items() for kind in kinds}

@@ -6,7 +6,8 @@ import re
 from datetime import timedelta
 
 from hotloop.trace.ledger import TurnFacts
-from hotloop.trace.trace import ROWS, Trace
+from hotloop.trace.rows import ROWS
+from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_MS
 
 _UNSAFE = re.compile(r"[^\w.:/-]")  # a model's name of a tool, or a caller's of a run, could forge a log line

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 
 from hotloop.trace.ledger import AttemptFacts, Usage
-from hotloop.trace.path import Step, steps_back
+from hotloop.trace.path import Step, steps_back, took_by
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.trace import ROWS
+from hotloop.trace.rows import ALL_ROWS, ROWS, by_row, by_turn
 from hotloop.units import NS_PER_S
 
 _OF_A_MODEL = frozenset((*ROWS["model"], *ROWS["network"]))
@@ -35,19 +35,19 @@ class Measured:
     @cached_property
     def stages(self) -> dict[str, int]:
         """What each kind of stage took on the critical path."""
-        return _sums((step.stage.kind, step) for step in self._steps)
+        return took_by(attrgetter("kind"), self._steps)
 
     @cached_property
     def tools(self) -> dict[str, int]:
         """What each tool took on the critical path."""
-        return _sums((step.stage.name, step) for step in self._steps if step.stage.kind == "tool")
+        return took_by(attrgetter("name"), [step for step in self._steps if step.stage.kind == "tool"])
 
     @cached_property
     def models(self) -> dict[str, int]:
         """What each model took on the critical path, with the way to it."""
         of_turn = self._model_of_turn
         asked = [step for step in self._steps if step.stage.kind in _OF_A_MODEL and step.stage.turn in of_turn]
-        return _sums((of_turn[step.stage.turn], step) for step in asked)
+        return took_by(lambda stage: of_turn[stage.turn], asked)
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -55,12 +55,10 @@ class Measured:
 
         They are named as in `Budget.limits`: "model", "total", "turn.model".
         """
-        rows = _rows(self.stages) | {"total": self.took}
-        for turn in {step.stage.turn for step in self._steps}:
-            stages = _sums((step.stage.kind, step) for step in self._steps if step.stage.turn == turn)
-            for row, took in (_rows(stages) | {"total": sum(stages.values())}).items():
-                rows[f"turn.{row}"] = max(rows.get(f"turn.{row}", 0), took)
-        return rows
+        run, turns = by_row(self._steps), by_turn(self._steps)
+        run["total"] = self.took
+        whole = {row: run[row] for row in ALL_ROWS}
+        return whole | {f"turn.{row}": max(turn[row] for turn in turns) for row in ALL_ROWS if turns}
 
     @cached_property
     def calls(self) -> list[tuple[str, int]]:
@@ -97,14 +95,3 @@ class Measured:
         """The model that gave the reply of each turn."""
         told = {turn.turn: turn.model for turn in self.record.turns if turn.model}
         return told | {each.turn: each.model for each in self.replies}
-
-
-def _rows(stages: Mapping[str, int]) -> dict[str, int]:
-    return {row: sum(stages.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
-
-
-def _sums(named: Iterable[tuple[str, Step]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for name, step in named:
-        sums[name] = sums.get(name, 0) + step.end - step.start
-    return sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from hotloop.trace.ledger import Stage
@@ -32,6 +33,15 @@ def steps_back(stages: list[Stage], now: int) -> list[Step]:
         elif earlier:
             now = earlier[-1].end
     return steps
+
+
+def took_by(name: Callable[[Stage], str], steps: Iterable[Step]) -> dict[str, int]:
+    """The nanoseconds of these steps, by a name of their stages."""
+    took: dict[str, int] = {}
+    for step in steps:
+        of = name(step.stage)
+        took[of] = took.get(of, 0) + step.end - step.start
+    return took
 
 
 def _began_to_matter(stage: Stage, earlier: list[Stage]) -> int:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hotloop.trace.ledger import AttemptFacts, Ledger, Stage, TurnFacts, Usage
-from hotloop.trace.path import Step, steps_back
+from hotloop.trace.path import Step, steps_back, took_by
 from hotloop.trace.record import TraceRecord
+from hotloop.trace.rows import ALL_ROWS, by_row
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
-
-ROWS: dict[str, tuple[str, ...]] = {
-    "model": ("queue", "prefill", "decode"),
-    "tools": ("tool", "wait", "guard", "approval", "cache"),
-    "memory": ("memory",),
-    "network": ("connect",),
-    "other": ("context", "parse", "emit", "overhead"),
-}
 
 
 class BudgetRow(NamedTuple):
@@ -148,17 +142,13 @@ class Trace:
         return {kind: ms(spent) for kind, spent in self._spent().items()}
 
     def _spent(self) -> dict[str, int]:
-        spent: dict[str, int] = {}
-        for step in self._path():
-            spent[step.stage.kind] = spent.get(step.stage.kind, 0) + step.end - step.start
-        return spent
+        return took_by(attrgetter("kind"), self._path())
 
     def budget(self) -> list[BudgetRow]:
         """What each part of the run took on the critical path, against what was acceptable; "total" is last."""
-        spent = self._spent()
-        total = self._ledger.end - self._ledger.start
-        actual = {row: sum(spent.get(kind, 0) for kind in kinds) for row, kinds in ROWS.items()}
-        return [self._row(row, value, total) for row, value in (actual | {"total": total}).items()]
+        actual = by_row(self._path())
+        actual["total"] = total = self._ledger.end - self._ledger.start
+        return [self._row(row, actual[row], total) for row in ALL_ROWS]
 
     def tools(self) -> ToolTimes:
         """What was overlapped, begun early, waited for and saved."""

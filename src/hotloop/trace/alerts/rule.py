@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from hotloop.fields import Count, Seconds, Text, check_fields, require
-from hotloop.trace.trace import ROWS
+from hotloop.trace.rows import ALL_ROWS
 from hotloop.units import parse_duration
 from hotloop.words import listed
 
@@ -55,7 +55,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
         for field, whens in _BELONGS.items():
             fits = getattr(self, field) is None or self.when in whens
             require(fits, f"AlertRule({field}=...): {self.when} is not about a {field}; leave it out.")
-        rows = [f"{of}{row}" for of in ("", "turn.") for row in (*ROWS, "total")]
+        rows = [f"{of}{row}" for of in ("", "turn.") for row in ALL_ROWS]
         known = self.row is None or self.row in rows
         require(known, f"AlertRule(row={self.row!r}): there are {listed(str(self.row), rows)}.")
         needs_no_limit = self.over is not None or self.when in _TIMES

@@ -60,7 +60,7 @@ def test_learn_show_and_reset(hotloop, store, tmp_path):
     ended = hotloop("prefetch", "show", "--agent", "shop", "--path", path)
     heading, first, *more = ended.out.splitlines()
     assert heading.split()[:3] == ["agent", "after", "comes"]
-    assert "order_status(order_id = the prompt like 9{4} (the next new one))" in first and "5 of 5" in first
+    assert "order_status(order_id = the prompt like 9{4} (0))" in first and "5 of 5" in first
     assert any("track(parcel = order_status.parcel)" in line for line in more)
 
     told = json.loads(hotloop("prefetch", "show", "--path", path, "--json").out)

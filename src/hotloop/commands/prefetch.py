@@ -160,8 +160,8 @@ def _declared(spec: AgentSpec) -> str | None:
     return spec.tools.prefetch.path
 
 
-def _order(known: Known) -> tuple[float, str, str]:
-    return -known.counts.confidence(time.time()), known.agent, known.context
+def _order(known: Known) -> tuple[float, str, str, str]:
+    return -round(known.counts.confidence(time.time()), 3), known.agent, known.context, str(known.pattern)
 
 
 def _table(known: list[Known]) -> Table:

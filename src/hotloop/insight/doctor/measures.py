@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from hotloop.trace.calls import calls_of
-from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts, Usage
+from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts
 from hotloop.trace.path import steps_back
 from hotloop.trace.record import Said, TraceRecord
 from hotloop.units import NS_PER_MS
 
 _OWN = frozenset(("overhead", "parse", "emit", "guard"))
+_AT_ONCE = 4  # tokens, or fewer, may well come in one read
 _SESSION = "session "  # loaded, committed
 _PLACE, _RETRY = "a place at the service", "retry after "
-_UNKNOWN = Usage()
 _UNSAID = Said()
 
 
@@ -34,7 +34,8 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     """One reply of a model; times in nanoseconds, None is unknown.
 
     Of its prompt's `tokens` the service had `cached`, and had seen the first `known` in the same run. `waited` is from
-    the request sent to the first token, `tpot` the time between tokens, `gap` the longest silence.
+    the request sent to the first token, None if that was not seen because the reply came whole (`buffered`, if it was
+    to be a stream); `tpot` is the time between tokens, `gap` the longest silence.
     """
 
     turn: int
@@ -46,7 +47,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     out: int
     connect: int
     opened: bool
-    waited: int
+    waited: int | None
     tpot: int | None
     gap: int
     buffered: bool
@@ -175,25 +176,32 @@ def _calls(record: TraceRecord, at_work: dict[tuple[int, int], int]) -> list[Mad
 
 def _replies(record: TraceRecord) -> list[Reply]:
     answered = {each.turn: each for each in record.attempts if each.outcome == "ok" and each.why != "prefill"}
+    broken = {each.turn for each in record.attempts if each.outcome == "failed" and each.first}
     stages: dict[tuple[int, str], Stage] = {}
     for stage in record.stages:  # of a turn with several requests the last is the one that counts
         if stage.lane == 0 and stage.kind in ("connect", "prefill"):
             stages[stage.turn, stage.kind] = stage
-    return [_reply(facts, answered.get(facts.turn), stages) for facts in record.turns]
+    return [_reply(facts, answered.get(facts.turn), stages, facts.turn in broken) for facts in record.turns]
 
 
-def _reply(facts: TurnFacts, attempt: AttemptFacts | None, stages: dict[tuple[int, str], Stage]) -> Reply:
+def _reply(
+    facts: TurnFacts, attempt: AttemptFacts | None, stages: dict[tuple[int, str], Stage], read_before: bool
+) -> Reply:
+    """The reply of a turn; its prompt may have been `read_before`, for a reply that broke off."""
     usage = facts.usage
     tokens, where, known = usage.input_tokens, facts.model or "", 0
     if attempt is not None:
         where = f"{attempt.service} {attempt.model}"
         if tokens and attempt.prompt_bytes:
-            known = tokens * attempt.known_bytes // attempt.prompt_bytes
+            known = tokens if read_before else tokens * attempt.known_bytes // attempt.prompt_bytes
     connect, prefill = stages.get((facts.turn, "connect")), stages.get((facts.turn, "prefill"))
     told = _told(facts.server_ms) if facts.server_ms else _NOTHING
-    out, tpot = usage.output_tokens or 0, facts.tpot
-    if tpot is None and told.writing and out > 1:
-        tpot = told.writing // (out - 1)
+    out, tpot, waited = usage.output_tokens or 0, facts.tpot, facts.ttft
+    if tpot is None and out > _AT_ONCE:
+        waited = None
+        tpot = told.writing // (out - 1) if told.writing else None
+    elif prefill is not None:
+        waited = prefill.end - prefill.start
     return Reply(
         facts.turn,
         where,
@@ -204,7 +212,7 @@ def _reply(facts: TurnFacts, attempt: AttemptFacts | None, stages: dict[tuple[in
         out,
         0 if connect is None else connect.end - connect.start,
         connect is not None and connect.note == "opened",
-        (facts.ttft or 0) if prefill is None else prefill.end - prefill.start,
+        waited,
         tpot,
         facts.gap,
         facts.buffered,

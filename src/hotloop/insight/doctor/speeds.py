@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from random import Random
 from statistics import median
 from typing import NamedTuple
 
@@ -12,10 +11,9 @@ from hotloop.units import NS_PER_MS
 
 USUAL = 0.06 * NS_PER_MS
 """For a prompt token, where a service does not show its own: in the middle of published 0.015 to 0.15 ms."""
-_MOST = 80  # replies that are compared, each with each
-_APART = 64  # tokens between two replies that are
-_LEAST = 10  # such pairs
-_AGREE = 0.25  # of them may find reading less than half as slow as the one in the middle
+_GROUPS, _ALIKE = 8, 4  # of replies to prompts with about as many new tokens; how many there are in one at least
+_APART = 64  # tokens between two of them that are compared
+_LEAST = 3  # such pairs, of which a quarter may find reading less than half as slow as the one in the middle
 _TELLING = 16  # tokens of a reply that tell a pace
 
 
@@ -61,27 +59,34 @@ def _told_reading(replies: Sequence[Reply]) -> tuple[float | None, float | None]
 
 
 def _fitted(replies: Sequence[Reply]) -> tuple[float | None, float | None]:
-    """By the slope in the middle of those between any two of them (Theil and Sen), which few odd ones do not bend."""
-    telling = [reply for reply in replies if reply.read is not None and _tells_wait(reply)]
+    """By when the first token came, for as many new tokens as there were."""
+    telling = [reply for reply in replies if reply.read is not None and _wait(reply) is not None]
     sure = [reply for reply in telling if reply.cached is not None or reply.known] or telling
     if not sure:
         return None, None
-    sample = Random(0).sample(sure, _MOST) if len(sure) > _MOST else sure
-    some = sorted((reply.read or 0, _wait(reply)) for reply in sample)
-    pairs = [(one, other) for place, one in enumerate(some) for other in some[place:] if other[0] - one[0] >= _APART]
-    slopes = sorted((late - early) / (long - short) for (short, early), (long, late) in pairs)
-    reading = median(slopes) if len(slopes) >= _LEAST else 0.0
-    known = reading > 0 and slopes[int(_AGREE * len(slopes))] >= reading / 2
-    token = reading if known else USUAL
-    base = max(median(wait - token * tokens for tokens, wait in some), 0.0)
-    return (reading if known else None), base
+    seen = sorted((reply.read or 0, _wait(reply) or 0) for reply in sure)
+    reading = _slope(seen)
+    token = USUAL if reading is None else reading
+    return reading, max(median(wait - token * tokens for tokens, wait in seen), 0.0)
 
 
-def _tells_wait(reply: Reply) -> bool:
-    return reply.told.first is not None or not reply.buffered
+def _slope(seen: Sequence[tuple[int, int]]) -> float | None:
+    """What a token adds, by the replies that waited for nothing else: of as many with like prompts the soonest.
+
+    It is the middle one of the slopes between any two of these (Theil and Sen), if they agree.
+    """
+    size = max(len(seen) // _GROUPS, _ALIKE)
+    groups = [seen[place : place + size] for place in range(0, len(seen) - size + 1, size)]
+    soonest = [min(group, key=lambda point: (point[1], point[0])) for group in groups]
+    pairs = [(one, other) for place, one in enumerate(soonest) for other in soonest[place:]]
+    slopes = sorted((late - early) / (long - short) for (short, early), (long, late) in pairs if long - short >= _APART)
+    if len(slopes) < _LEAST:
+        return None
+    reading = median(slopes)
+    return reading if reading > 0 and slopes[len(slopes) // 4] >= reading / 2 else None
 
 
-def _wait(reply: Reply) -> int:
+def _wait(reply: Reply) -> int | None:
     """From when its turn came to the first token, by the service's own clock if it tells."""
     first = reply.told.first
     return reply.waited if first is None else first - (reply.told.queue or 0)

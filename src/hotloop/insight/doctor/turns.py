@@ -83,8 +83,8 @@ def _lone(calls: dict[int, list[Made]]) -> Iterator[tuple[Made, Made]]:
     for turn, after in pairwise(sorted(calls)):
         if after == turn + 1 and len(calls[turn]) == len(calls[after]) == 1:
             one, other = calls[turn][0], calls[after][0]
-            sources = other.said.sources
-            if sources is not None and call_of(one.call_id) not in sources and not _is_flawed(one):
+            sources, apart = other.said.sources, other.start >= one.end  # not if a sub-agent makes it within the other
+            if apart and sources is not None and call_of(one.call_id) not in sources and not _is_flawed(one):
                 yield one, other
 
 

@@ -104,8 +104,10 @@ APART = (
     Apart("hiccups", ("held back",), "a proxy that holds replies back hides when what of them came"),
     Apart("slow tool", ("asked by all",), "what runs beside a slower tool costs nothing"),
     Apart("no parallel", ("slow writing",), "calls that are written slower than they run do not wait for each other"),
-    Apart("one place", ("one slot",), "who waits outside does not wait inside"),
+    Apart("one slot", ("one place", "rate limit"), "who waits outside does not wait inside"),
     Apart("vain hedges", ("one place", "rate limit"), "no second request is sent where there is no place for it"),
+    Apart("vain hedges", ("refused", "overloaded"), "nor to a service that asks to be left alone"),
+    Apart("vain hedges", ("long question", "slow reading"), "nor, or seldom, where times differ as much as prompts do"),
     Apart("vain hedges", ("one slot",), "where requests queue in the service, second ones are seldom sent"),
     Apart(
         "slow reading", ("same questions",), "the service does not tell that it knows most of the prompts", ("mute",)

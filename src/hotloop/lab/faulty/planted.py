@@ -59,7 +59,7 @@ def _busy_neighbours(setup: Setup) -> None:
 
 def _hiccups(setup: Setup) -> None:
     """In many a reply nothing comes for a while."""
-    silences = mixed_faults(0.5, setup.seed, [Stall(5000, 1.8)])
+    silences = mixed_faults(0.5, setup.seed, [Stall(3000, 1.8)])
     setup.wires.append(lambda wire: FaultyTransport(wire, silences))
 
 

@@ -101,9 +101,10 @@ class _Play:
         )
 
     def _question(self, run: int) -> str:
-        case = self._setup.case(run)
-        about = ", ".join(subjects(self._setup, case))
-        return f"Case {case}: {about}. {words(f'document {case}', self._setup.document)}"
+        setup = self._setup
+        case = setup.case(run)
+        document = words(f"document {case}", setup.length("document", case, setup.document))
+        return f"Case {case}: {', '.join(subjects(setup, case))}. {document}"
 
     def _checked(self) -> dict[str, Any]:
         """Options of an agent whose replies are looked at by code of its own, which keeps the event loop busy."""

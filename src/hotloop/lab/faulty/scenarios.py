@@ -72,6 +72,20 @@ def _mute(seed: int) -> Setup:
     return replace(_desk(seed), name="mute", profile=profile)
 
 
+def _messy(seed: int) -> Setup:
+    """Nothing is twice alike: questions, answers, the service's times, those of the tools."""
+    return Setup(
+        name="messy",
+        seed=seed,
+        profile=replace(_told("gpu-h100-llama8b"), queue_sigma=0.4, decode_sigma=0.3),
+        tools={"orders": Lookup(0.08, 0.5), "stock": Lookup(0.06, 0.5), "carriers": Lookup(0.06, 0.5)},
+        rounds=[[Step("orders"), Step("stock")], [Step("carriers", "result")]],
+        varied=0.5,
+        runs=16,
+        at_once=2,
+    )
+
+
 SCENARIOS: dict[str, Callable[[int], Setup]] = {
     "desk": _desk,
     "chat": _chat,
@@ -79,6 +93,7 @@ SCENARIOS: dict[str, Callable[[int], Setup]] = {
     "fast": _fast,
     "crowd": _crowd,
     "mute": _mute,
+    "messy": _messy,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any, Literal
 
 import msgspec
@@ -42,7 +43,8 @@ class Setup(msgspec.Struct, kw_only=True):
     another the service cannot read the first.
 
     There are `questions` different ones (None: all are), each with a document of so many words; `instructions` words
-    are in front of them, with a `clock` after the time. Every reply keeps the event loop `blocked` for so long.
+    are in front of them, with a `clock` after the time. Documents and answers are longer or shorter by a share of
+    `varied`. Every reply keeps the event loop `blocked` for so long.
 
     To open a connection takes `opening`; those that are `kept` are used again. While the middle third of the runs is
     under way, `neighbours` have the service write long texts. `wires` are put around its transport.
@@ -63,6 +65,7 @@ class Setup(msgspec.Struct, kw_only=True):
     document: int = 20
     instructions: int = 300
     clock: bool = False
+    varied: float = 0.0
     blocked: float = 0.0
     opening: float = 0.004
     kept: bool = True
@@ -75,3 +78,7 @@ class Setup(msgspec.Struct, kw_only=True):
     def case(self, run: int) -> int:
         """The number of the question that a run asks."""
         return run if self.questions is None else run % self.questions
+
+    def length(self, what: str, case: int, count: int) -> int:
+        """How many words it has of which there usually are so many."""
+        return round(count * Random(f"{self.seed} {what} {case}").lognormvariate(0.0, self.varied))

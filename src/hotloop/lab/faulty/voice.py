@@ -74,7 +74,7 @@ class Voice:
             return [self._call(step, case, before, slot, messages) for slot, step in enumerate(setup.rounds[done])]
         if done < len(setup.rounds) + setup.again:
             return self._call(first, case, 0, 0, messages)
-        return f"Case {case} is settled: {words(f'{setup.seed} {case}', setup.answer)}."
+        return f"Case {case} is settled: {words(f'{setup.seed} {case}', setup.length('answer', case, setup.answer))}."
 
     def _call(self, step: Step, case: int, before: int, slot: int, messages: list[dict[str, Any]]) -> Call:
         if step.about == "world":

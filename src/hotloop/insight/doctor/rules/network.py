@@ -90,7 +90,7 @@ def _way(reply: Reply) -> int | None:
     Not of calls: some services hold them back until they are whole, and the first token with them.
     """
     first = reply.told.first
-    if first is None or reply.acts or reply.buffered or not reply.waited:
+    if first is None or reply.acts or reply.waited is None:
         return None
     return max(reply.waited - first, 0)
 

@@ -59,8 +59,7 @@ def serial_turns(case: Case) -> Finding | None:
         "serial-turns",
         "tools",
         "Calls that need nothing of each other are made one by one",
-        f"{count:g} turns of a run had one call that took its arguments from no result of the turn before: "
-        f"{names.most_common(1)[0][0]}",
+        f"{names.most_common(1)[0][0]}: each alone in a turn; {count:g} a run took nothing from the result before",
         (
             "Have the model write them in one reply: say in the instructions that it shall make all calls it needs at "
             "once, or give it one tool for all of them. hotloop runs them side by side.",
@@ -76,8 +75,9 @@ def serial_calls(case: Case) -> Finding | None:
     costs = [_held_up(run, turns) for run, turns in zip(case.runs, case.turns, strict=True)]
     if not case.costly(costs):
         return None
-    names = Counter(made.name for run in case.runs for made in run.calls if made.waited)
-    limit = next((run.record.facts[_FREE] for run in case.runs if isinstance(run.record.facts.get(_FREE), int)), None)
+    late = [run for run, cost in zip(case.runs, costs, strict=True) if cost > 0]
+    names = Counter(made.name for run in late for made in run.calls if made.waited)
+    limit = late[0].record.facts.get(_FREE)
     return case.finding(
         "serial-calls",
         "tools",

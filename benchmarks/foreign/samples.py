@@ -1,5 +1,7 @@
 """Make the samples of tests/data/otel/: agents of other frameworks, traced, against the simulated service.
 
+One of them needs Node.js with npm.
+
     python benchmarks/foreign/samples.py                     all of them; environments are made where they are missing
     python benchmarks/foreign/samples.py agno langgraph      only of these frameworks
 
@@ -13,6 +15,7 @@ import argparse
 import asyncio
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,8 +43,10 @@ SCENARIOS = {
     "llama_index": ["parallel", "turns"],
     "openai_sdk": ["parallel", "turns", "stream"],
     "openai_sdk_traceloop": ["parallel", "stream"],
+    "vercel_ai": ["parallel", "turns", "failing", "stream"],
 }
 ENVIRONMENTS = {name: name.removesuffix("_traceloop").removesuffix("_genai") for name in SCENARIOS}
+IN_NODE = ["vercel_ai"]
 SECONDS = 120  # that a run may take, with all that is imported for it
 LARGE = 20_000  # bytes
 KEPT = ("service.name", "telemetry.sdk.name", "telemetry.sdk.language")
@@ -96,7 +101,7 @@ async def sample(framework: str, scenario: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "spans.jsonl"
         async with SimulatedService(replies(scenario), profile=profile, seed=7) as service:
-            command = [str(_python(framework)), str(HERE / "one.py"), framework, scenario, service.url, str(path)]
+            command = [*_program(framework), scenario, service.url, str(path)]
             process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
             printed, _ = await asyncio.wait_for(process.communicate(), SECONDS)
         if process.returncode:
@@ -129,12 +134,23 @@ def scrubbed(request: dict[str, Any]) -> dict[str, Any]:
     return request
 
 
+def _program(framework: str) -> list[str]:
+    """What runs an agent of a framework once, traced."""
+    if framework in IN_NODE:
+        return ["node", str(VENVS / "traced_node" / f"{framework}.mjs")]
+    return [str(_python(framework)), str(HERE / "one.py"), framework]
+
+
 def _python(framework: str) -> Path:
     return VENVS / f"traced_{ENVIRONMENTS[framework]}" / "bin" / "python"
 
 
 def make_environment(framework: str) -> None:
     """The environment of a framework, if it is not there or not as its requirements are now."""
+    if framework in IN_NODE:
+        shutil.copytree(HERE / "node", VENVS / "traced_node", dirs_exist_ok=True)
+        subprocess.run(["npm", "install", "--silent"], cwd=VENVS / "traced_node", check=True)
+        return
     name = ENVIRONMENTS[framework]
     wanted = HERE / "requirements" / f"{name}.txt"
     stamp = VENVS / f"traced_{name}" / "installed.txt"

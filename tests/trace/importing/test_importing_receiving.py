@@ -167,13 +167,41 @@ def test_requests_on_one_connection(receiver, client):
     [
         ("POST", "/v1/logs", {}, 404),
         ("GET", "/v1/traces", {}, 405),
-        ("POST", "/v1/traces", {"transfer_encoding": "chunked"}, 411),
         ("POST", "/v1/traces", {"content_length": "12 bytes"}, 411),
         ("POST", "/v1/traces", {"content_length": str(LARGEST + 1)}, 413),
     ],
 )
 def test_what_http_cannot_do(client, method, path, headers, status):
     assert ask(client, method, path, **headers)[0] == status
+
+
+def test_a_body_in_chunks_as_node_sends_it(receiver, client):
+    pieces = (SAMPLE[place : place + 1000] for place in range(0, len(SAMPLE), 1000))
+    for _ in range(2):
+        client.request("POST", "/v1/traces", pieces, {"content-type": JSON}, encode_chunked=True)
+        assert client.getresponse().read() == b"{}"
+        pieces = iter([SAMPLE])
+    ((_, spans),) = receiver.gathering.complete()
+    assert len(spans) == 10
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"5\r\nab", 400),
+        (b"five\r\n", 400),
+        (b"-5\r\n", 413),
+        (b"%x\r\n" % (LARGEST + 1), 413),
+        (b"2;name=value\r\n{}\r\n0\r\nTrailer: 1\r\n\r\n", 400),
+    ],
+)
+def test_chunks_that_are_none(receiver, data, status):
+    address = urlsplit(receiver.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        head = b"POST /v1/traces HTTP/1.1\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+        connection.sendall(head + data)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_a_port_that_is_taken_is_a_sentence(receiver):

@@ -30,6 +30,7 @@ SOURCES = {
     "openai_sdk_traceloop": "openai",
     "pydantic_ai": "pydantic-ai",
     "strands": "strands",
+    "vercel_ai": "vercel-ai",
 }
 CALLED = {
     "single": [["order_status"], []],
@@ -44,7 +45,7 @@ CALLED = {
     "recalled": [["order_status"], []],
 }
 TIMES = {"order_status": 120, "parcel_location": 180, "customer_orders": 80, "refund": 50}  # ms at least
-TELL_FIRST_TOKENS = ["langgraph_genai", "openai_sdk", "openai_sdk_traceloop", "pydantic_ai", "strands"]
+TELL_FIRST_TOKENS = ["langgraph_genai", "openai_sdk", "openai_sdk_traceloop", "pydantic_ai", "strands", "vercel_ai"]
 TELL_NO_REQUESTS = "openai_agents_genai"  # but of the Responses API
 TELL_NO_TOKENS = ("openai_agents_traceloop", TELL_NO_REQUESTS)
 TELL_NO_WORDS = ("langgraph_genai", TELL_NO_REQUESTS)
@@ -185,18 +186,21 @@ def test_no_text_is_kept_unless_it_is_asked_for(name):
     assert "Where is my order" not in kept
 
 
-@pytest.mark.parametrize("name", ["pydantic_ai-parallel", "langgraph-parallel", "agno-parallel", "strands-parallel"])
+@pytest.mark.parametrize(
+    "name", ["pydantic_ai-parallel", "langgraph-parallel", "agno-parallel", "strands-parallel", "vercel_ai-parallel"]
+)
 def test_texts_are_kept_if_they_are_asked_for(name):
     record = imported(name, content=True)
     assert record.prompt.text == "Where is my order 20250101?"
     assert record.answer.text.startswith(ANSWER)
-    said = list(record.said.values())
+    said = [*record.said.values()]
     assert json.loads(said[0].text) == {"order_id": "20250101"}
     assert json.loads(said[1].result) == {"parcel": "p-77", "carrier": "DHL", "location": "Shenzhen airport"}
 
 
 def test_the_same_words_have_the_same_digest_in_all_frameworks():
-    of = [imported(f"{name}-parallel") for name in ("pydantic_ai", "agno", "openai_agents", "langgraph", "strands")]
+    names = ("pydantic_ai", "agno", "openai_agents", "langgraph", "strands", "vercel_ai", "llama_index", "openai_sdk")
+    of = [imported(f"{name}-parallel") for name in names]
     assert len({record.prompt.digest for record in of}) == 1
     assert len({tuple(said.digest for said in record.said.values()) for record in of}) == 1
 

@@ -270,6 +270,24 @@ def test_tools_that_no_span_tells_of_took_the_time_between_two_requests():
     ]
 
 
+def test_a_span_that_waits_for_the_tools_of_its_reply_is_no_longer_that_than_the_reply():
+    streaming = {"ai.operationId": "ai.streamText.doStream"}
+    found = record(
+        agent("run", "", 0, 100),
+        span("ask", "run", 0, 81, "ai.streamText.doStream", attributes=streaming),
+        tool("t1", "run", 25, 60),
+        tool("t2", "run", 30, 80),
+        span("again", "run", 82, 100, "ai.streamText.doStream", attributes=streaming),
+    )
+    assert [(kind, start, end) for kind, _, start, end in path(found)] == [
+        ("decode", 0, 30),
+        ("tool", 30, 80),
+        ("overhead", 80, 82),
+        ("decode", 82, 100),
+    ]
+    assert [call.head_start for call in found.turns[0].calls] == [5 * MS, 0]
+
+
 def test_an_agent_that_is_a_tool_is_taken_apart():
     found = record(
         agent("run", "", 0, 100),

@@ -207,7 +207,10 @@ def _service(attributes: Mapping[str, Any]) -> str:
 
 def _finish(value: Any) -> str:
     reason = value[0] if isinstance(value, list) and value else value
-    return _FINISH.get(reason, reason) if isinstance(reason, str) else ""
+    if not isinstance(reason, str):
+        return ""
+    reason = reason.replace("-", "_")
+    return _FINISH.get(reason, reason)
 
 
 def _server_ms(attributes: Mapping[str, Any]) -> dict[str, float]:

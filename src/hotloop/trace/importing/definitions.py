@@ -47,8 +47,7 @@ def _texts(attributes: Mapping[str, Any]) -> Iterator[str]:
         yield from flat
         return
     known = names.told(attributes, names.DEFINITIONS) or attributes.get(_PARAMETERS) or attributes.get(names.PARAMETERS)
-    if isinstance(known, str):
-        yield known
+    yield from (each for each in (known if isinstance(known, list) else [known]) if isinstance(each, str))
 
 
 def _tools(value: Any) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ _CHOICE_EVENT = "gen_ai.choice"
 _DETAILS_EVENT = "gen_ai.client.inference.operation.details"
 _WRAPPINGS = ("message", "tool_call", "function", "data", "kwargs")
 _AROUND = ("messages", "output", "generations")
+_CALL_TYPES = ("tool_call", "function_call")
+_CALL_IDS = ("id", "call_id", "toolUseId", "toolCallId")
 _DEEPEST = 12  # parts of the name of an attribute
 
 
@@ -42,7 +44,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 def request_text(span: Span) -> str:
     """All of a request as the span has it, what does not change first; "" if it has nothing of it."""
     attributes = _with_details(span)
-    front = [names.told_text(attributes, each) for each in names.FRONT]
+    front = [text_of(names.told(attributes, each)) for each in names.FRONT]
     front += [str(attributes[key]) for key in attributes if key.startswith(FLAT_TOOLS)]
     asked = [str(attributes[key]) for key in attributes if key.startswith(_FLAT_INPUT)]
     if not asked:
@@ -145,14 +147,15 @@ def _text(part: Any) -> str:
 
 
 def _is_call(part: Any) -> bool:
-    return isinstance(part, dict) and (part.get("type") in ("tool_call", "function_call") or "toolUse" in part)
+    return isinstance(part, dict) and (part.get("type") in _CALL_TYPES or "toolUse" in part or "toolCallId" in part)
 
 
 def _call(value: dict[str, Any]) -> SpokenCall:
     value = _unwrapped(value.get("toolUse") or value)
-    call_id = value.get("id") or value.get("call_id") or value.get("toolUseId") or ""
+    call_id = next(filter(None, map(value.get, _CALL_IDS)), "")
+    name = value.get("name") or value.get("toolName") or ""
     arguments = value.get("arguments", value.get("args", value.get("input")))
-    return SpokenCall(str(call_id), str(value.get("name") or ""), text_of(arguments))
+    return SpokenCall(str(call_id), str(name), text_of(arguments))
 
 
 def _unwrapped(value: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from hotloop.errors import ConfigError
+from hotloop.trace.importing.body import BadBody, read_body
 from hotloop.trace.importing.endpoint import JSON, LARGEST, PATH, Answer, receive
 from hotloop.trace.importing.gathering import Gathering
 
@@ -84,12 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         if self.path.partition("?")[0] != PATH:
             return self._refuse(404, f"There is no {self.path} here; spans go to {PATH}.")
-        size = self.headers.get("content-length", "")
-        if not size.isascii() or not size.isdecimal():
-            return self._refuse(411, "The request does not say how long its body is.")
-        if int(size) > LARGEST:
-            return self._refuse(413, f"The body has more than {LARGEST >> 20} MiB.")
-        body = self.rfile.read(int(size))
+        try:
+            body = read_body(self.headers, self.rfile, LARGEST)
+        except BadBody as error:
+            return self._refuse(error.status, str(error))
         kind, encoding = self.headers.get("content-type", ""), self.headers.get("content-encoding", "")
         return self._answer(receive(self.server.gathering, body, kind, encoding))
 

@@ -29,7 +29,10 @@ _UNKNOWN = Usage()
 _FRAMEWORK = re.compile(r"(?:@?(?:openinference|opentelemetry)[./])?(?:instrumentation[.-])?(?:genai[.-])?([\w-]+)")
 _ANY = "otlp"
 _NO_REQUESTS = "no requests to models are in the trace: their time is in overhead"
-_OWN = "hotloop-otlp"  # which knows less than a record of our own, and must not take its place
+_NAMES = {
+    "hotloop": "hotloop-otlp",  # which knows less than a record of our own, and must not take its place
+    "ai": "vercel-ai",
+}
 
 
 def records_of_spans(spans: Iterable[Span], content: bool = False) -> Iterator[TraceRecord]:
@@ -149,7 +152,7 @@ def _source(run: Node) -> str:
             return "langgraph"
     found = _FRAMEWORK.match(told[0].span.scope) if told else None
     name = found[1].replace("_", "-") if found else _ANY
-    return _OWN if name == "hotloop" else name
+    return _NAMES.get(name, name)
 
 
 def _arguments(text: str) -> str | dict[str, Any]:

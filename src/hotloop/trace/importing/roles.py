@@ -37,7 +37,26 @@ _OPERATIONS: dict[str, Role] = {
     "update_memory": "memory",
     "guardrail": "guard",
 }
+_AI_OPERATIONS: dict[str, Role] = {
+    "ai.generateText": "chain",
+    "ai.generateObject": "chain",
+    "ai.streamText": "chain",
+    "ai.streamObject": "chain",
+    "ai.generateText.doGenerate": "model",
+    "ai.generateObject.doGenerate": "model",
+    "ai.streamText.doStream": "model",
+    "ai.streamObject.doStream": "model",
+    "ai.toolCall": "tool",
+    "ai.embed": "memory",
+    "ai.embedMany": "memory",
+}
 _REQUESTS: dict[str, Role] = {"chat": "model", "completion": "model", "embedding": "memory", "rerank": "memory"}
+_CONVENTIONS = (
+    (names.TRACELOOP_KIND, _TRACELOOP),
+    (names.OPERATION, _OPERATIONS),
+    (names.AI_OPERATION, _AI_OPERATIONS),
+    (names.REQUEST_TYPE, _REQUESTS),
+)
 _NO_REQUEST = "._prepare_chat_with_tools"  # of LlamaIndex, recorded as if it were one
 
 
@@ -49,7 +68,7 @@ def role_of(span: Span) -> Role:
     kind = told.get(names.OPENINFERENCE_KIND)
     if isinstance(kind, str) and (role := _OPENINFERENCE.get(kind.upper())):
         return role
-    for name, roles in ((names.TRACELOOP_KIND, _TRACELOOP), (names.OPERATION, _OPERATIONS)):
+    for name, roles in _CONVENTIONS:
         if role := roles.get(str(told.get(name, ""))):
             return role
     return _by_other_signs(span)
@@ -57,8 +76,6 @@ def role_of(span: Span) -> Role:
 
 def _by_other_signs(span: Span) -> Role:
     told = span.attributes
-    if role := _REQUESTS.get(str(told.get(names.REQUEST_TYPE, ""))):
-        return role
     if told.get(names.MCP_METHOD) == "tools/call":
         return "tool"
     if span.kind == CLIENT and (names.MCP_METHOD in told or names.told(told, names.HTTP_METHOD) is not None):

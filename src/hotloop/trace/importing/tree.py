@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hotloop.trace.importing.names import TOKEN_EVENTS
+from hotloop.trace.importing.names import AI_OPERATION, AI_STREAM, TOKEN_EVENTS
 from hotloop.trace.importing.roles import Role, role_of
 from hotloop.trace.importing.span import INTERNAL, Span
 
@@ -134,11 +134,15 @@ def _end(nodes: Sequence[Node]) -> int:
     """Give an end to those that have none, or one before their start; how many there were.
 
     Some instrumentations end the span of a streamed reply with its head: it lasts at least up to what they note later.
+    Vercel's AI SDK ends it with the tools that it called: it lasts at least until the last of them began, which is when
+    its call was complete.
     """
     unended = 0
     for node in reversed(nodes):
         if node.role == "model":
             node.end = max(node.end, _last_token(node))
+        if node.span.attributes.get(AI_OPERATION) == AI_STREAM:
+            node.end = _last_call(node) or node.end
         if node.end < node.start:
             node.end = max([node.start, *(child.end for child in node.children)])
             unended += 1
@@ -152,6 +156,12 @@ def _last_token(node: Node) -> int:
         around = around.parent
     tokens = (event.at for event in node.span.events if event.name in TOKEN_EVENTS)
     return max((at for at in tokens if around is None or at <= around.end), default=0)
+
+
+def _last_call(node: Node) -> int:
+    """When the last tool beside a request began while that went on; 0 for none."""
+    beside = node.parent.children if node.parent is not None else []
+    return max((each.start for each in beside if each.role == "tool" and node.start < each.start < node.end), default=0)
 
 
 def _bring_together(nodes: Sequence[Node]) -> int:

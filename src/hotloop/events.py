@@ -93,8 +93,8 @@ class ToolFinished(Event, frozen=True, gc=False):
 
     `outcome` is "ok", "cached" (kept from before), "joined" (shared with an identical call), "prefetched" (begun before
     the model made it), "fallback" (something stood in, because its time was over), "error", "refused" (by the guard or
-    a person), "unknown" (it was begun before a crash, and what came of it is not known), "discarded" (it began early,
-    for a reply that came to nothing) or "cancelled" (with its run).
+    a person), "skipped" (to save time), "unknown" (it was begun before a crash, and what came of it is not known),
+    "discarded" (it began early, for a reply that came to nothing) or "cancelled" (with its run).
     """
 
     call_id: str

@@ -23,8 +23,8 @@ class Exchange:
 
     `begun` is when it was asked, `sent_at` when the request had gone, `first` and `last` when tokens came, `since` when
     the service was last waited for: then, or when our own reader, who had held it up, let it go on. `gap` is the
-    longest silence between two reads. `spoke` is when text came first. `claim`, if there is one, is asked before anything of this reply is told whether
-    it is wanted. To the reader it is the reply's `Throttle`.
+    longest silence between two reads, `spoke` when text came first. `claim`, if there is one, is asked before anything
+    of this reply is told whether it is wanted. To the reader it is the reply's `Throttle`.
     """
 
     __slots__ = (

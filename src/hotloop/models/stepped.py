@@ -12,7 +12,7 @@ from hotloop.trace.ledger import Why
 
 
 class SteppedThinker:
-    """See `Thinker`. Asks `usual`, or the one for the step that the run has taken; history is kept as `usual` has it."""
+    """See `Thinker`. Asks `usual`, or who is for the step that the run has taken; history is kept as `usual` has it."""
 
     def __init__(self, usual: Thinker, steps: Mapping[int, Thinker]) -> None:
         self._usual = usual

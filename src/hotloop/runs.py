@@ -83,14 +83,13 @@ class Asked(msgspec.Struct, frozen=True):
 class Running(msgspec.Struct):
     """A run that has begun: its ledger, and the search for what is known of the user, once it is known who that is.
 
-    Whoever asked for it has time `until` then, None without a limit; its budget counts `since` then, 0 for not yet.
+    Whoever asked for it has time `until` then, None without a limit.
     """
 
     asked: Asked
     ledger: Ledger
     recall: Recall | None
     until: int | None = None
-    since: int = 0
 
 
 Work = Callable[[ProgramCache, Running], Awaitable[Answer]]
@@ -245,8 +244,8 @@ class Runs:
         """The answer to what was asked, at the end of this conversation, within the budget; to be awaited."""
         ledger = run.ledger
         ledger.tools = program.tools
-        run.since = ledger.start if session is None else ledger.at
-        watch = None if self._allowance is None else self._allowance.watch(ledger, run.since)
+        ledger.since = ledger.start if session is None else ledger.at
+        watch = None if self._allowance is None else self._allowance.watch(ledger, ledger.since)
         work = self._work(run, program, conversation, go, session, watch)
         return work if watch is None else watch.hold(work)
 
@@ -260,7 +259,7 @@ class Runs:
         watch: Watch | None,
     ) -> Answer:
         asked, ledger = run.asked, run.ledger
-        deadline = Deadline(self._budget, run.since, run.until)
+        deadline = Deadline(self._budget, ledger.since, run.until)
         if watch is not None:
             deadline.until_abort_ns = watch.left_for_tools
         aside = await self._aside(run, deadline, watch) if self._perceiving.any else ""
@@ -351,8 +350,8 @@ class Runs:
         finally:
             if run.recall is not None:
                 await run.recall.aclose()
-            if self._allowance is not None and run.since:
-                self._allowance.tell(ledger, run.since)
+            if self._allowance is not None and ledger.since:
+                self._allowance.tell(ledger, ledger.since)
             ledger.close()
             trace.log()
             self._recording.end(ledger, self._limits, asked.caller.session, ending)

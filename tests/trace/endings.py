@@ -51,6 +51,7 @@ def full_record() -> TraceRecord:
         prompt=Said("d3", 3),
         answer=Said("d4", 4),
         said={"call00001": said},
+        since=7,
     )
 
 

@@ -167,6 +167,7 @@ class Words(msgspec.Struct):
 class Ledger:
     """What happened in one run. `at` is where lane 0 has come to; `start` and `end` bound the run.
 
+    Its budget counts from `since` on, which is later than `start` if it waited for its session; 0 before it counts.
     `sent` is how many bytes of the conversation the service `sent_to` has seen. `tools` are those that the model is
     offered, `words` what was said, None unless somebody records it. `asked` is the newest request, with when it was
     `begun` and `sent_at`.
@@ -182,6 +183,7 @@ class Ledger:
         "name",
         "sent",
         "sent_to",
+        "since",
         "stages",
         "start",
         "started",
@@ -203,7 +205,7 @@ class Ledger:
         self.facts: dict[str, Any] = {}
         self.tools: Mapping[str, ToolFacts] = {}
         self.words: Words | None = None
-        self.turn = self.sent = 0
+        self.turn = self.sent = self.since = 0
         self.sent_to: object = None
         self.asked: Any = None
         self.start = self.at = self.end = clock()

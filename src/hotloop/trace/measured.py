@@ -51,12 +51,14 @@ class Measured:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """What each row of the budget took on the critical path: of the run, and of the turn that took most of it.
+        """What each row of the budget took on the critical path, from where that counts on: of the run, and of the
+        turn that took most of it.
 
         They are named as in `Budget.limits`: "model", "total", "turn.model".
         """
-        run, turns = by_row(self._steps), by_turn(self._steps)
-        run["total"] = self.took
+        since = max(self.record.since, self.record.start)
+        run, turns = by_row(self._steps, since), by_turn(self._steps, since)
+        run["total"] = self.record.end - since
         whole = {row: run[row] for row in ALL_ROWS}
         return whole | {f"turn.{row}": max(turn[row] for turn in turns) for row in ALL_ROWS if turns}
 

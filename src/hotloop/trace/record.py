@@ -33,8 +33,8 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One run. `started` is Unix time in seconds, all other times are nanoseconds of the run's own clock.
 
     `source` tells who ran it: "hotloop", or the framework of an imported trace. `limits` are the rows of its budget, by
-    name; `said` is by the id of the call. `error` is the class of what a failed run raised. `declared` is what of its
-    agent's declaration readers of records need.
+    name, which counts from `since` on, 0 for the start; `said` is by the id of the call. `error` is the class of what a
+    failed run raised. `declared` is what of its agent's declaration readers of records need.
     """
 
     trace_id: str
@@ -57,6 +57,7 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     prompt: Said | None = None
     answer: Said | None = None
     said: dict[str, Said] = {}
+    since: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ class Ended(msgspec.Struct, frozen=True):
             started=ledger.started,
             start=ledger.start,
             end=ledger.end,
+            since=ledger.since,
             outcome=self.outcome,
             error=self.error,
             stages=ledger.stages,

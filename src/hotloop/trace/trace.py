@@ -20,7 +20,7 @@ _log = logging.getLogger("hotloop.trace")
 
 
 class BudgetRow(NamedTuple):
-    """One line of the budget: times in milliseconds, `share` of the whole run, `verdict` "ok", "over" or "-"."""
+    """One line of the budget: times in milliseconds, `share` of its "total", `verdict` "ok", "over" or "-"."""
 
     stage: str
     acceptable_ms: float | None
@@ -145,9 +145,13 @@ class Trace:
         return took_by(attrgetter("kind"), self._path())
 
     def budget(self) -> list[BudgetRow]:
-        """What each part of the run took on the critical path, against what was acceptable; "total" is last."""
-        actual = by_row(self._path())
-        actual["total"] = total = self._ledger.end - self._ledger.start
+        """What each part of the run took on the critical path, against what was acceptable; "total" is last.
+
+        A budget does not count how long a run waited for its session.
+        """
+        since = max(self._ledger.since, self._ledger.start)
+        actual = by_row(self._path(), since)
+        actual["total"] = total = self._ledger.end - since
         return [self._row(row, actual[row], total) for row in ALL_ROWS]
 
     def tools(self) -> ToolTimes:

@@ -82,7 +82,8 @@ def _tool_times(run: Measured, rule: AlertRule) -> Iterator[Reading]:
 def _run_times(run: Measured, rule: AlertRule) -> Iterator[Reading]:
     if run.record.outcome == "ok":
         budget = run.record.limits.get("total")
-        yield Reading("", run.took / NS_PER_S, limit=None if budget is None else budget / NS_PER_S)
+        took = run.took if rule.limit is not None else run.rows["total"]  # a budget counts no wait for a session
+        yield Reading("", took / NS_PER_S, limit=None if budget is None else budget / NS_PER_S)
 
 
 def _contexts(run: Measured, rule: AlertRule) -> Iterator[Reading]:

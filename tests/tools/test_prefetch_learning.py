@@ -301,7 +301,7 @@ def test_learning_from_runs_as_they_end_takes_a_bounded_time():
 
 
 def ahead(used: bool, name: str, won: float = 0.0, took: float = 100.0) -> Ahead:
-    return Ahead("find", 0, 0.0, took, "^", name, used, won_ms=won)
+    return Ahead("ahead0", "find", 0, 0.0, took, "^", name, used, won_ms=won)
 
 
 def test_what_calls_begun_ahead_brought_is_known_of_each_pattern(learned):

@@ -115,6 +115,7 @@ class Begun(msgspec.Struct, eq=False):
     def facts(self, start: int) -> Ahead:
         """What came of it, in a run that began at `start`."""
         return Ahead(
+            self.call_id,
             self.prepared.tool.name,
             self.turn,
             ms(self.start - start),

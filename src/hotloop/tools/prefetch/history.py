@@ -24,6 +24,7 @@ class Ahead(msgspec.Struct, frozen=True, omit_defaults=True):
     If it was not, because the model made another call or this one failed, it took its time in vain.
     """
 
+    call_id: str
     tool: str
     turn: int
     start_ms: float

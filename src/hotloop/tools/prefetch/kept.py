@@ -17,10 +17,12 @@ from hotloop.tools.prefetch.history import History, history_of
 from hotloop.tools.prefetch.learning import Rows, learn
 from hotloop.tools.prefetch.past import Past
 from hotloop.tools.prefetch.patterns import Pattern
+from hotloop.tools.prefetch.payoff import Payoff
 from hotloop.tools.prefetch.stored import Known
 from hotloop.trace.record import TraceRecord
 
 _MOST_UNPROVEN = 5_000  # patterns that a process remembers and has not written down
+_MOST_PAYOFFS = 1_000  # agents
 _AT_A_TIME = 100  # runs that are learned from in one transaction
 _ENOUGH = 4  # chances in a context of two turns; with fewer the context of one turn tells more
 _SHARE, _AT_ONCE = 0.05, 2.0  # of a thread's time, and seconds of it, go into learning from runs as they end
@@ -49,6 +51,13 @@ class Learned:
         self._known = _by_context(self.known())
         self._unproven: dict[tuple[str, str], dict[str, Pattern]] = {}
         self._time = Allowance(_SHARE, _AT_ONCE)
+        self._payoffs: dict[str, Payoff] = {}
+
+    def payoff_of(self, agent: str) -> Payoff:
+        """Whether it pays for this agent, one for all of the process that have its name."""
+        while len(self._payoffs) >= _MOST_PAYOFFS and agent not in self._payoffs:
+            del self._payoffs[next(iter(self._payoffs))]
+        return self._payoffs.setdefault(agent, Payoff())
 
     def knows(self, agent: str) -> bool:
         """Whether there is anything to expect of this agent."""

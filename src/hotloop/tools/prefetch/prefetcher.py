@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hotloop.tools.prefetch.kept import Expected, Learned
 from hotloop.tools.prefetch.past import Past
-from hotloop.tools.prefetch.payoff import Payoff
 from hotloop.tools.prefetch.prefetching import Prefetching
 from hotloop.tools.prefetch.settings import Prefetch
 
@@ -27,7 +26,7 @@ class Prefetcher:
     def __init__(self, settings: Prefetch, agent: str, executor: Executor, learned: Learned) -> None:
         self.settings = settings
         self.executor = executor
-        self.payoff = Payoff()
+        self.payoff = learned.payoff_of(agent)
         self._agent = agent
         self._learned = learned
         self._told = False

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgeted import agent_of, ended
-from hotloop import Agent
+from hotloop import Agent, Memory
 from hotloop.budget import Budget, Deadline, Degrade
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
@@ -177,6 +177,23 @@ def test_the_wait_for_a_session_is_not_told_of() -> None:
         return [result.trace.facts for result in results]
 
     assert ["warnings" in facts for facts in run_virtual(main())] == [False, False]
+
+
+def test_a_run_that_is_cancelled_before_anything_was_done_is_told_of_too() -> None:
+    class Late(Memory):
+        async def recall(self, request: str, *, user: str, session: str = "") -> Any:
+            await asyncio.sleep(9)
+
+    async def main() -> None:
+        budget = Budget(total=0.5, turn=Budget(total=0.4, memory=0.1))
+        agent = agent_of(["Yes."], budget, memory=Late(":memory:", timeout=5.0))
+        task = asyncio.create_task(agent.run("go", user="ann"))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run_virtual(main())
 
 
 # In a file

@@ -63,7 +63,8 @@ class Allowance:
         steps = steps_back(ledger.stages, ledger.at)
         turns, run = by_turn(steps, start), by_row(steps, start)
         run["total"] = now - start
-        spent = ((row, max(each[row.part] for each in (turns if row.of_turn else [run]))) for row in self.told)
+        longest = {row: max((turn[row.part] for turn in turns), default=0) for row in self.told if row.of_turn}
+        spent = ((row, longest.get(row, run[row.part])) for row in self.told)
         return ", ".join(row.told(actual) for row, actual in spent if actual > row.limit)
 
 

@@ -15,10 +15,7 @@ from cyclopts import Parameter, validators
 from hotloop.commands.console import counted, messages
 from hotloop.commands.options import Duration, Flag
 from hotloop.commands.selection import StoreFile
-from hotloop.trace.importing.endpoint import PATH
 from hotloop.trace.importing.gathering import Gathering
-from hotloop.trace.importing.receiver import Receiver
-from hotloop.trace.importing.records import records_of_trace
 from hotloop.trace.importing.span import Span
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.store import TraceStore
@@ -68,6 +65,9 @@ def receive(
     settle
         How long nothing more may have come of a trace before it is kept.
     """
+    from hotloop.trace.importing.endpoint import PATH
+    from hotloop.trace.importing.receiver import Receiver
+
     kept, traces = _Kept(), TraceStore(path)
     gathering = Gathering(settle)
     with _stopping() as stop, Receiver(gathering, host, port) as receiver:
@@ -99,6 +99,8 @@ def _stopping() -> Iterator[threading.Event]:
 
 def _keep(due: Sequence[tuple[str, list[Span]]], traces: TraceStore, content: bool, kept: _Kept) -> None:
     """Keep the runs of these traces, and say so."""
+    from hotloop.trace.importing.records import records_of_trace
+
     for trace_id, spans in due:
         runs = list(records_of_trace(trace_id, spans, content))
         kept.spans += len(spans)

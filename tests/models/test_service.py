@@ -387,6 +387,18 @@ def test_how_long_one_is_asked_to_stay_away_holds_for_all() -> None:
     assert second.stages[0] == "queue 600 a place at the service: the service asked to be left alone"
 
 
+def test_a_wait_for_a_place_and_one_for_a_limit_are_told_apart() -> None:
+    wire = Wire([says("Hello", ttft=200), refuses(429, retry_after="1"), says("Hello")])
+    asking = agent(wire, max_concurrent=1)
+
+    async def main() -> list[Asked]:
+        return await asyncio.gather(*(run(asking) for _ in range(3)))
+
+    *_, third = virtually(main(), wire)
+    place = "a place at the service"
+    assert third.stages[:2] == [f"queue 210 {place}", f"queue 1000 {place}: the service asked to be left alone"]
+
+
 # What an attempt is noted as
 
 

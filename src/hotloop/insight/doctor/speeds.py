@@ -12,7 +12,7 @@ from hotloop.units import NS_PER_MS
 USUAL = 0.06 * NS_PER_MS
 """For a prompt token, where a service does not show its own: in the middle of published 0.015 to 0.15 ms."""
 _GROUPS, _ALIKE = 8, 4  # of replies to prompts with about as many new tokens; how many there are in one at least
-_APART = 64  # tokens between two of them that are compared
+_APART = 32  # tokens between two of them that are compared
 _LEAST = 3  # such pairs, of which a quarter may find reading less than half as slow as the one in the middle
 _TELLING = 16  # tokens of a reply that tell a pace
 
@@ -73,7 +73,8 @@ def _fitted(replies: Sequence[Reply]) -> tuple[float | None, float | None]:
 def _slope(seen: Sequence[tuple[int, int]]) -> float | None:
     """What a token adds, by the replies that waited for nothing else: of as many with like prompts the soonest.
 
-    It is the middle one of the slopes between any two of these (Theil and Sen), if they agree.
+    It is the middle one of the slopes between any two of these (Theil and Sen), if they agree; but no prompt can have
+    taken longer to be read than its first token was waited for.
     """
     size = max(len(seen) // _GROUPS, _ALIKE)
     groups = [seen[place : place + size] for place in range(0, len(seen) - size + 1, size)]
@@ -82,7 +83,7 @@ def _slope(seen: Sequence[tuple[int, int]]) -> float | None:
     slopes = sorted((late - early) / (long - short) for (short, early), (long, late) in pairs if long - short >= _APART)
     if len(slopes) < _LEAST:
         return None
-    reading = median(slopes)
+    reading = min(median(slopes), *(wait / tokens for tokens, wait in soonest if tokens))
     return reading if reading > 0 and slopes[len(slopes) // 4] >= reading / 2 else None
 
 

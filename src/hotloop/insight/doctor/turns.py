@@ -35,7 +35,8 @@ def turns_of(run: Run) -> Turns:
     """The turns of a run."""
     calls: dict[int, list[Made]] = {}
     for made in run.calls:
-        calls.setdefault(made.turn, []).append(made)
+        if made.call_id:  # it was not begun for a reply that came to nothing
+            calls.setdefault(made.turn, []).append(made)
     again = list(_repeats(run.calls)) if len(run.calls) > 1 else []
     ids = {made.call_id for made in again}
     repeated = {turn for turn, some in calls.items() if all(made.call_id in ids for made in some)} if ids else set()

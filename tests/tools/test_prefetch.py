@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop import Agent, Budget, tool
-from hotloop.errors import ConfigError, ToolError
+from hotloop.errors import ApprovalRequired, ConfigError, ToolError
 from hotloop.events import ToolFinished, ToolStarted
-from hotloop.testing import ScriptedModel, call, run_virtual
+from hotloop.testing import ScriptedModel, call, raw, run_virtual
 from hotloop.tools.prefetch.history import History
 from hotloop.tools.prefetch.kept import learned_at
 from hotloop.tools.prefetch.past import Seen
 from hotloop.tools.prefetch.settings import Prefetch
-from timed_tools import Notes, in_time, now_ms, results_of
+from timed_tools import Notes, head, in_time, now_ms, results_of
 
 TTFT = 200
 _runs = count()
@@ -103,6 +103,7 @@ def test_without_prefetch_it_takes_all_of_it(path):
 def test_what_comes_after_is_begun_as_soon_as_it_is_known_with_what(path):
     teach(path, ("find", "a1", "found"), ("look", "found", "seen"), ("look", "b2", "seen"), prompt="go a1 b2", times=20)
     notes = Notes()
+
     async def finding(key: str = "") -> str:
         await asyncio.sleep(0.05)
         return "u7"
@@ -162,6 +163,24 @@ def test_a_run_that_is_cancelled_leaves_nothing_at_work(path):
     assert [span.end for span in notes.spans] == [100.0]
 
 
+def test_a_run_that_waits_for_a_person_waits_without_it(path):
+    teach(path, ("look", "a1", "found"))
+    notes = Notes()
+    pay = notes.tool("pay", 10, approval="always")
+    alone = agent([call("pay", key="x"), "Paid."], look(notes, 60_000), pay, path=path)
+
+    async def main() -> str:
+        with pytest.raises(ApprovalRequired) as waiting:
+            await alone.run("go a1 b2")
+        assert len(asyncio.all_tasks()) == 1
+        (pending,) = waiting.value.calls
+        alone.approvals.decide(waiting.value.run_id, pending.call_id, pending.digest, True)
+        return (await alone.resume(waiting.value.run_id)).output
+
+    assert run_virtual(main()) == "Paid."
+    assert [name for _, name in notes.begun] == ["look a1", "pay x"]
+
+
 def test_a_guess_that_fails_is_asked_for_again(path):
     teach(path, ("look", "a1", "found"))
     notes = Notes()
@@ -177,6 +196,17 @@ def test_it_ends_with_the_time_that_the_run_has_for_tools(path):
     budget = Budget(total=1.0, answer_reserve=0.9)
     asked(agent([call("look", key="a1"), "Done."], look(notes, 900), path=path, budget=budget))
     assert [(span.start, span.end) for span in notes.spans] == [(0, 100)]
+
+
+@pytest.mark.parametrize("ms", [50, 900])
+def test_a_reply_that_is_asked_for_again_finds_it_again(path, ms):
+    teach(path, ("look", "a1", "found"))
+    notes = Notes()
+    cut = raw(head(0, "look", '{"key":"a1"}'), head(1, "look"), cut=True)
+    result, _ = asked(agent([cut, call("look", key="a1"), "Done."], look(notes, ms), path=path))
+    assert [name for _, name in notes.begun] == ["look a1"]
+    assert (outcomes(result), result.trace.turns[0].discarded) == (["prefetched"], 1)
+    assert facts(result)[:2] == (1, 1)
 
 
 # What it is never used for
@@ -362,6 +392,12 @@ def test_it_is_on_record_as_what_it_is(path, tmp_path):
     assert [what for call_id, what in told if not call_id.startswith("ahead")] == ["allowed", "ok", "allowed", "ok"]
 
 
+def test_each_has_an_id_of_its_own(path):
+    pairs(path)
+    result, _ = asked(agent(["Done."], look(Notes(), 900), path=path), "go a1 b2 c3 d4")
+    assert [each.call_id for each in result.trace.facts["prefetch"]["calls"]] == ["ahead0", "ahead1"]
+
+
 def test_plain_functions_have_threads_of_their_own(path):
     teach(path, ("look", "a1", "found"))
     names = []
@@ -438,15 +474,18 @@ class ReadOnlyWorld:
 
     def __init__(self, ms: dict[tuple[str, str], int], failing: set[tuple[str, str]], ttl: float | None) -> None:
         self.tools = [self._tool(name, ms, failing, ttl) for name in ("look", "find")]
+        self.spans: list[tuple[float, float]] = []
         self.at_work = 0
 
     def _tool(self, name: str, ms: dict[tuple[str, str], int], failing: set[tuple[str, str]], ttl: float | None) -> Any:
         async def work(key: str) -> dict[str, str]:
             self.at_work += 1
+            start = now_ms()
             try:
                 await asyncio.sleep(ms.get((name, key), 20) / 1000)
             finally:
                 self.at_work -= 1
+                self.spans.append((start, now_ms()))
             if (name, key) in failing:
                 raise ToolError(f"{name} knows no {key}.")
             return {"key": KEYS[(KEYS.index(key) + 1) % 4], "of": name}
@@ -476,6 +515,7 @@ def test_a_run_is_the_same_with_it_and_without(tmp_path_factory, taught, script,
             async with alone:
                 result = await alone.run("go a1 b2 c3 d4")
                 assert len(asyncio.all_tasks()) == 1 and world.at_work == 0
+                assert all(sum(a <= at < b for a, b in world.spans) <= parallel for at, _ in world.spans)
                 return result
 
         result = run_virtual(main())

@@ -39,7 +39,6 @@ class Begun(msgspec.Struct, eq=False):
     that has not come about yet, with the call of `parent` in it.
     """
 
-    call_id: str
     known: Known
     past: Past
     sure: float
@@ -49,6 +48,7 @@ class Begun(msgspec.Struct, eq=False):
     cache: ResultCache
     key: Key
     turn: int
+    call_id: str = ""
     start: int = 0
     end: int = 0
     won: int = 0

@@ -41,10 +41,12 @@ class Prefetching:
         self._ahead: bool | None = None  # None: nothing was expected in this turn
         self._written: list[Resource] = []
         self._changed = False  # by a tool that does not say what it changes
+        self._thinking = False  # the model is, and has started no call
         self._number = next(_runs)
 
     def think(self) -> None:
         """The model begins to think: end what is no longer expected of its reply, and begin what is."""
+        self._thinking = True
         expected = self._expected(self._past, 1.0, None)
         self._ahead = self._prefetcher.choose() if expected else None
         self._end_turn(expected if self._ahead else {})
@@ -66,6 +68,7 @@ class Prefetching:
 
         Nor may it tell of what the call changes as it was before.
         """
+        self._thinking = False
         if not tool.read_only:
             self._wrote(tool, arguments)
         idle = [each for each in self._begun if each.idle]
@@ -95,20 +98,25 @@ class Prefetching:
 
     def _further(self, begun: Begun) -> None:
         """Begin what tends to come after a call that the model has not made yet, as far as it is known with what."""
-        past = Past(self._past.prompt, [*begun.past.turns, [begun.seen]])
-        self._begin(self._expected(past, begun.sure, begun).values())
+        if self._has_room():
+            past = Past(self._past.prompt, [*begun.past.turns, [begun.seen]])
+            self._begin(self._expected(past, begun.sure, begun).values())
 
     def _begin(self, calls: Iterable[Begun]) -> None:
         """Begin as many of these as may be under way, and then what comes after them."""
-        most = min(self._prefetcher.settings.max_inflight, self._executor.policy.max_parallel)
         new = []
         for call in calls:
-            idle = sum(each.idle for each in self._begun)
-            if idle < most and call.begin(self._run, self._executor.audit, self._further):
+            call.call_id = f"ahead{len(self._begun)}"
+            if self._has_room() and call.begin(self._run, self._executor.audit, self._further):
                 self._begun.append(call)
                 new.append(call)
         for call in new:
             self._further(call)
+
+    def _has_room(self) -> bool:
+        """Whether one more may be begun; not once calls of the model are at work, which take what room there is."""
+        most = min(self._prefetcher.settings.max_inflight, self._executor.policy.max_parallel)
+        return self._thinking and sum(each.idle for each in self._begun) < most
 
     def _expected(self, past: Past, sure: float, parent: Begun | None) -> dict[Key, Begun]:
         """The calls that may be begun of those that are expected after this past, which is so `sure`."""
@@ -135,8 +143,7 @@ class Prefetching:
         if not prepared.ttl:  # its result is for one turn of this run alone
             cache, key = self._executor.cache, key._replace(whose=f"ahead:{self._number}")
         turn = run.ledger.turn if parent is None else parent.turn + 1
-        call_id, sure = f"ahead{len(self._begun)}", sure * expected.confidence
-        return Begun(call_id, known, past, sure, parent, prepared, arguments, cache, key, turn)
+        return Begun(known, past, sure * expected.confidence, parent, prepared, arguments, cache, key, turn)
 
     def _end_turn(self, expected: Collection[Key]) -> None:
         """A turn is over: forget results that were for that one, and stop what goes on in vain."""

@@ -37,18 +37,23 @@ class Allowance:
         self.told = [row for row in rows if row not in self.final]
         self.degrading = [row for row in rows if row.on_exceed == "degrade"]
         self._least = min((row.limit for row in self.told), default=0)
+        self._warned = False
 
     def watch(self, ledger: Ledger, start: int) -> Watch | None:
         """Who looks after a run that spends from `start` on; None if nothing is done before its end."""
         return Watch(self, ledger, start) if self.degrading or self.final else None
 
     def tell(self, ledger: Ledger, start: int) -> None:
-        """Say in the log and in the ledger which limits the run has exceeded, that was not to be stopped by them."""
+        """Say in the ledger and in the log which limits the run has exceeded, that was not to be stopped by them.
+
+        It is a warning for the first run of an agent: a limit that many exceed would fill the log.
+        """
         now = ledger.clock()
         if not self.told or now - start <= self._least or not self._may_be_over(ledger, now - start):
             return
         if over := self._over(ledger, start, now):
-            _log.warning("Run %s was over its budget: %s.", ledger.trace_id, over)
+            level, self._warned = logging.INFO if self._warned else logging.WARNING, True
+            _log.log(level, "Run %s was over its budget: %s.", ledger.trace_id, over)
             ledger.facts.setdefault("warnings", []).append(f"over the budget: {over}")
 
     def _may_be_over(self, ledger: Ledger, total: int) -> bool:

@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotloop.insight.report import grade
 from hotloop.models.routing.routed import RouteFacts
 from hotloop.trace.text import budget_table, notes, timeline
 from hotloop.trace.trace import Trace
+from hotloop.units import show_ms
 from hotloop.visible import one_line, visible
 
 _WIDEST = 100  # columns: longer bars say no more
@@ -81,6 +83,17 @@ def show_trace(console: Console, trace: Trace) -> None:
         show_marked(console, "[dim]·[/]", told, "dim")
     console.print()
     console.print(_coloured(budget_table(trace), _BUDGET_COLOURS), soft_wrap=True)
+    if told := _waits(trace):
+        console.print(told, style="dim", soft_wrap=True)
+
+
+def _waits(trace: Trace) -> str:
+    """How long a person waited for a first sign and for the answer, with the grades of that."""
+    first = trace.facts.get("first_feedback_ms")
+    if first is None:
+        return ""
+    waits = {"first feedback after": first, "answer after": trace.end_to_end_ms}
+    return ", ".join(f"{what} {show_ms(wait)} ({grade(wait)})" for what, wait in waits.items())
 
 
 def write_json(value: Any) -> None:

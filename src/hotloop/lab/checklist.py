@@ -179,7 +179,7 @@ def deadline(candidate: Candidate) -> Iterator[Finding]:
     advice = "Give budget.total and budget.answer_reserve: the run then answers from what it has before time is up."
     if budget is None or budget.total is None:
         yield Finding("deadline", "warning", "Runs have no deadline.", advice)
-    elif not budget.answer_reserve:
+    elif not budget.is_deadline:
         told = (
             f"budget.total ({budget.total:g} s) is only held against runs afterwards: without an answer_reserve it is"
         )

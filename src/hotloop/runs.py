@@ -58,7 +58,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all turns, as far as the service counted them."""
+        """The tokens of all its requests, as far as their services counted them."""
         return self.trace.usage
 
 

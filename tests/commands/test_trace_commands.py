@@ -33,10 +33,11 @@ def whole(trace_id: str, **options: object) -> TraceRecord:
         Stage("tool", 200 * MS, 500 * MS, 0, 1, "look"),
         Stage("overhead", 500 * MS, 1_000 * MS, 0, note="end of run"),
     ]
-    turn = TurnFacts(0, usage=Usage(1_200, 34), tools=["look"], calls=[CallFacts("call00001", "look", "ok")])
+    usage = Usage(1_200, 34)
+    turn = TurnFacts(0, usage=usage, tools=["look"], calls=[CallFacts("call00001", "look", "ok")])
     tried = [{"route": "fast", "outcome": "ok", "reason": "", "ms": 200.0, "confidence": None}]
     facts = {"max_parallel": 8, "routes": [{"turn": 0, "route": "fast", "why": "default", "tried": tried}]}
-    attempts = [AttemptFacts(0, "host", "m", "first", 0, 200 * MS, "ok", 200 * MS)]
+    attempts = [AttemptFacts(0, "host", "m", "first", 0, 200 * MS, "ok", 200 * MS, usage=usage)]
     limits = {"total": 600 * MS}
     told = {"stages": stages, "turns": [turn], "attempts": attempts, "facts": facts, "limits": limits}
     return run(trace_id, **told, **options)

@@ -83,16 +83,17 @@ def test_what_was_stopped_did_not_fail(outcome: str, error: str, kind: str | Non
     assert span.error == ("It is busy." if failed else None)
 
 
-def test_usage_is_that_of_requests_that_count() -> None:
+def test_usage_is_that_of_each_request_whose_service_told_it() -> None:
     used = Usage(100, 10, 64, 4)
     attempts = [
-        request(0, 10, "failed", usage=used),
+        request(0, 10, "failed"),
+        request(5, 10, "failed", usage=used),
         request(10, 20, "rejected", usage=used),
         request(20, 30, usage=used),
         request(30, 40, why="summary", usage=Usage(7, 1)),
     ]
     tokens = [span.attributes.get("gen_ai.usage.input_tokens") for span in spans(attempts=attempts)]
-    assert tokens == [None, 100, 100, 7]
+    assert tokens == [None, 100, 100, 100, 7]
     assert spans(attempts=attempts)[1].attributes["gen_ai.usage.reasoning.output_tokens"] == 4
 
 

@@ -14,7 +14,7 @@ import pytest
 from endings import full_record, record
 
 from hotloop.errors import ConfigError
-from hotloop.trace.ledger import Stage, ToolFacts, TurnFacts, Usage
+from hotloop.trace.ledger import AttemptFacts, Stage, ToolFacts, TurnFacts, Usage
 from hotloop.trace.retention import AT_ONCE, Retention
 from hotloop.trace.store import Added, TraceInfo, TraceStore, Which
 
@@ -73,7 +73,11 @@ def test_what_was_kept_is_found(store):
 
 def test_an_info_tells_what_a_list_needs(store):
     given = full_record()
-    given.turns = [TurnFacts(0), TurnFacts(1, usage=Usage(200, 96)), TurnFacts(2, usage=Usage(300, None))]
+    given.turns = [TurnFacts(0), TurnFacts(1), TurnFacts(2)]
+    used = Usage(), Usage(200, 96), Usage(300, None)
+    given.attempts = [
+        AttemptFacts(turn, "host", "m", "first", 0, 1, "ok", 0, "", usage) for turn, usage in enumerate(used)
+    ]
     store.export([given, record("req-2", started=1.9e9)])
     whose = ("req-1", "orders", "1.3", "user-42", "pydantic-ai")
     assert store.infos() == [

@@ -8,8 +8,9 @@ from typing import Protocol
 import msgspec
 
 from hotloop.fields import Text, check_fields, require
-from hotloop.trace.ledger import Usage
+from hotloop.trace.ledger import AttemptFacts, Usage
 from hotloop.trace.rows import ALL_ROWS, ROW_OF
+from hotloop.trace.tokens import is_counted, whole_sum
 from hotloop.words import listed
 
 _MILLION = 1_000_000
@@ -92,6 +93,14 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if model.price_in is not None and model.price_out is not None
         )
         return cls(owners=owners or Owners(), prices=tuple(known), context_limit=context_limit)
+
+    def cost(self, requests: Iterable[AttemptFacts]) -> float | None:
+        """What these requests cost; None if that is not known of one that counts."""
+        return whole_sum(self._cost(each) for each in requests if is_counted(each))
+
+    def _cost(self, request: AttemptFacts) -> float | None:
+        price = self.price(request.service, request.model)
+        return None if price is None else price.of(request.usage)
 
     def price(self, service: str, model: str) -> Price | None:
         """The price of a model at a service, None if it is not known."""

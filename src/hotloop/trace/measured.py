@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from operator import attrgetter
 
-from hotloop.trace.ledger import AttemptFacts, Usage
+from hotloop.trace.ledger import AttemptFacts
 from hotloop.trace.path import Step, steps_back, took_by
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.rows import ALL_ROWS, ROWS, by_row, by_turn
+from hotloop.trace.tokens import ANSWERED, is_counted
 from hotloop.units import NS_PER_S
 
 _OF_A_MODEL = frozenset((*ROWS["model"], *ROWS["network"]))
-_ANSWERED = frozenset(("ok", "rejected"))
-_UNKNOWN = Usage()
 
 
 class Measured:
@@ -75,12 +74,12 @@ class Measured:
     @property
     def replies(self) -> list[AttemptFacts]:
         """The requests to models that were answered."""
-        return [each for each in self.record.attempts if each.outcome in _ANSWERED]
+        return [each for each in self.record.attempts if each.outcome in ANSWERED]
 
     @property
     def counted(self) -> list[AttemptFacts]:
-        """The requests whose tokens count: those that were answered, and others of which the service told any."""
-        return [each for each in self.record.attempts if each.outcome in _ANSWERED or each.usage != _UNKNOWN]
+        """The requests whose tokens count."""
+        return list(filter(is_counted, self.record.attempts))
 
     @property
     def tpots(self) -> list[tuple[str, int]]:

@@ -17,8 +17,9 @@ class Said(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What was said, as digests: the words, and for a call what the model read of its result, of `size` bytes.
 
     Digests have a secret of their process in them, so that only within one process the same text has the same one.
-    `text` and `result` are the words themselves, where content is recorded: masked, and None where it is not. `sources`
-    are the calls whose results a call took its arguments from (see `hotloop.trace.provenance`), None if that is unknown.
+    `text` and `result` are the words themselves, where content is recorded: masked, and None where it is not.
+    `sources` are the calls whose results a call took its arguments from (see `hotloop.trace.provenance`), None if that
+    is unknown.
     """
 
     digest: str = ""

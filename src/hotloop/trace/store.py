@@ -15,10 +15,10 @@ import msgspec
 
 from hotloop.database import Database, state_path
 from hotloop.errors import ConfigError
-from hotloop.trace.ledger import TurnFacts
 from hotloop.trace.packing import BESIDE, NOTHING, Declaration, pack, unpack
 from hotloop.trace.record import Outcome, TraceRecord
 from hotloop.trace.retention import STALE, Retention
+from hotloop.trace.tokens import total_usage
 from hotloop.words import did_you_mean
 
 _log = logging.getLogger("hotloop.trace")
@@ -246,25 +246,15 @@ def row_of(record: TraceRecord) -> Row:
     """What is kept of a record. Raises ConfigError for half of a character or a number that is too large."""
     whose = (record.trace_id, record.name, record.version, record.session, record.source)
     how = (record.started, record.end - record.start, record.outcome, record.error, len(record.turns))
+    usage = total_usage(record.attempts)
     try:
         data, declaration = pack(record)
     except (UnicodeEncodeError, OverflowError) as error:
         raise ConfigError(f"Run {record.trace_id} cannot be kept: {error}.") from None
-    return Row((*whose, *how, *_tokens(record.turns), time.time(), declaration.key, data), declaration)
+    return Row((*whose, *how, usage.input_tokens, usage.output_tokens, time.time(), declaration.key, data), declaration)
 
 
 def _insert(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     now, declared = time.time(), {row.declaration.key: row.declaration.data for row in rows}
     db.executemany(_DECLARE, [(key, now, data) for key, data in declared.items()])
     db.executemany(_INSERT, [row.values for row in rows])
-
-
-def _tokens(turns: Sequence[TurnFacts]) -> tuple[int | None, int | None]:
-    """What went in and what came out, as far as it was counted."""
-    come, gone = None, None
-    for facts in turns:
-        if facts.usage.input_tokens is not None:
-            come = (come or 0) + facts.usage.input_tokens
-        if facts.usage.output_tokens is not None:
-            gone = (gone or 0) + facts.usage.output_tokens
-    return come, gone

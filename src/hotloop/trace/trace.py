@@ -14,6 +14,7 @@ from hotloop.trace.ledger import AttemptFacts, Ledger, Stage, TurnFacts, Usage
 from hotloop.trace.path import Step, steps_back, took_by
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.rows import ALL_ROWS, by_row
+from hotloop.trace.tokens import total_usage
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
@@ -99,10 +100,8 @@ class Trace:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all turns, of rejected replies, prompts that were only read, and summaries; None: not known."""
-        besides = [each for each in self.attempts if each.outcome == "rejected" or each.why in ("prefill", "summary")]
-        counted = [*(facts.usage for facts in self.turns), *(facts.usage for facts in besides)]
-        return Usage(*(_sum(counts) for counts in zip(*map(msgspec.structs.astuple, counted), strict=True)))
+        """The tokens of all requests, as far as their services counted them; None: not known."""
+        return total_usage(self.attempts)
 
     @property
     def stages(self) -> list[Stage]:
@@ -233,11 +232,6 @@ class Trace:
         from hotloop.trace.text import budget_table, notes, timeline
 
         return "\n\n".join(["\n".join([timeline(self), *notes(self)]), budget_table(self)])
-
-
-def _sum(counts: tuple[int | None, ...]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
 
 
 def _turn_dict(facts: TurnFacts) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hotloop.trace.declared import Declared
 from hotloop.trace.ledger import AttemptFacts
 from hotloop.trace.measured import Measured
 from hotloop.trace.record import TraceRecord
+from hotloop.trace.tokens import whole_sum
 from hotloop.units import ms
 
 T = TypeVar("T")
@@ -53,10 +54,10 @@ class _Part:
     def add_amounts(self, requests: Sequence[AttemptFacts], declared: Declared) -> None:
         """What its requests of one run came to."""
         told = [each.usage for each in requests]
-        self.amounts["tokens_in"].add(_sum([usage.input_tokens for usage in told]))
-        self.amounts["cached"].add(_sum([usage.cached_tokens for usage in told]))
-        self.amounts["tokens_out"].add(_sum([usage.output_tokens for usage in told]))
-        self.amounts["cost"].add(_sum([_cost(each, declared) for each in requests]))
+        self.amounts["tokens_in"].add(whole_sum(usage.input_tokens for usage in told))
+        self.amounts["cached"].add(whole_sum(usage.cached_tokens for usage in told))
+        self.amounts["tokens_out"].add(whole_sum(usage.output_tokens for usage in told))
+        self.amounts["cost"].add(declared.cost(requests))
 
 
 class _Billing:
@@ -168,14 +169,3 @@ def _by_name(named: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
     for name, each in named:
         found.setdefault(name, []).append(each)
     return found
-
-
-def _cost(request: AttemptFacts, declared: Declared) -> float | None:
-    price = declared.price(request.service, request.model)
-    return None if price is None else price.of(request.usage)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    """The sum, None if one of them is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

@@ -10,7 +10,7 @@ from hotloop.trace.calls import calls_of
 from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts
 from hotloop.trace.otel import names
 from hotloop.trace.otel.names import Instrument, Metrics
-from hotloop.trace.otel.spans import call_attributes, is_counted, replies_of, request_attributes
+from hotloop.trace.otel.spans import call_attributes, replies_of, request_attributes
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S
@@ -54,7 +54,7 @@ class Measures:
         if reply is not None and reply.tpot is not None:
             self._output_chunk.record(reply.tpot / NS_PER_S, told)
         for field, instrument, more in self._tokens:
-            if is_counted(facts) and (count := getattr(facts.usage, field)) is not None:
+            if (count := getattr(facts.usage, field)) is not None:
                 _tell(instrument, count, told | more)
 
 

@@ -105,9 +105,8 @@ class _Spans:
             names.WHY: facts.why,
             names.REASON: facts.reason,
             names.TURN: facts.turn,
+            **_usage(facts.usage),
         }
-        if is_counted(facts):
-            told |= _usage(facts.usage)
         if self._content is not None and facts.why not in _AIMLESS:
             told |= self._content.of_request(facts.turn, reply)
         own_id = self._own_id(f"request {number}")
@@ -193,11 +192,6 @@ def replies_of(record: TraceRecord) -> list[tuple[AttemptFacts, TurnFacts | None
     """Every request of a run, with the reply of the turn if it gave that."""
     replies = _replies(record)
     return [(facts, replies.get(number)) for number, facts in enumerate(record.attempts)]
-
-
-def is_counted(facts: AttemptFacts) -> bool:
-    """Whether its tokens are among those of the run, as `Trace.usage` has them."""
-    return facts.outcome in ("ok", "rejected") or facts.why in _AIMLESS
 
 
 def _replies(record: TraceRecord) -> dict[int, TurnFacts]:

@@ -7,14 +7,13 @@ import pytest
 
 from hotloop.insight.bill.bill import Sum, Times
 from hotloop.insight.bill.intervals import (
-    Estimate,
-    Interval,
     difference,
     level_of_each,
     mean_interval,
     ranks,
     share_interval,
 )
+from hotloop.insight.estimate import Estimate
 
 
 def binomial(hits: int, values: int, share: float) -> float:
@@ -36,16 +35,15 @@ def test_ranks_of_a_great_many_values_are_those_of_the_normal_distribution():
 
 def test_of_few_values_a_high_percentile_has_no_upper_end():
     times = Times.of([float(each) for each in range(20)], 20)
-    value, interval = times.estimate(0.95, 0.95)
-    assert (value, interval.low, interval.high) == (18, 16, math.inf)
-    assert Times.of([3.0], 1).estimate(0.5, 0.95) == (3.0, (0.0, math.inf))
+    assert times.estimate(0.95, 0.95) == Estimate(18, 16, math.inf)
+    assert Times.of([3.0], 1).estimate(0.5, 0.95) == Estimate(3.0, 0.0, math.inf)
 
 
 def test_values_of_the_same_run_do_not_make_a_percentile_surer():
     values = [float(each) for each in range(1000)]
     alone, together = Times.of(values, 1000).estimate(0.5, 0.95), Times.of(values, 100).estimate(0.5, 0.95)
     assert alone.value == together.value
-    assert together.interval.low < alone.interval.low < alone.interval.high < together.interval.high
+    assert together.low < alone.low < alone.high < together.high
 
 
 def test_of_many_values_a_thousand_are_kept_and_the_percentiles_stay_exact():
@@ -76,9 +74,9 @@ def test_a_share_of_nothing_or_of_few_is_wide_and_never_below_zero():
 
 
 def test_what_changed_is_as_unsure_as_both_sides_together():
-    before, after = Estimate(10, Interval(7, 14)), Estimate(30, Interval(26, 33))
-    assert difference(before, after) == (20, (20 - math.hypot(4, 4), 20 + math.hypot(3, 3)))
-    assert difference(before, Estimate(30, Interval(26, math.inf))).interval.high == math.inf
+    before, after = Estimate(10, 7, 14), Estimate(30, 26, 33)
+    assert difference(before, after) == Estimate(20, 20 - math.hypot(4, 4), 20 + math.hypot(3, 3))
+    assert difference(before, Estimate(30, 26, math.inf)).high == math.inf
 
 
 def test_intervals_that_are_to_hold_together_are_each_surer():

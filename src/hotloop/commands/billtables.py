@@ -97,8 +97,8 @@ def runs(bill: Bill) -> str:
 
 
 def _quantile(values: Times, share: float) -> str:
-    value, interval = values.estimate(share, LEVEL)
-    return f"{'≥ ' if isinf(interval.high) else ''}{show_ms(value)}"
+    found = values.estimate(share, LEVEL)
+    return f"{'≥ ' if isinf(found.high) else ''}{show_ms(found.value)}"
 
 
 def _limit(limit: Limit) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from random import Random
 
 import msgspec
+
+from hotloop.insight.estimate import Estimate
+from hotloop.trace.stats import percentile_in_order
 
 RESAMPLES = 200
 """How often runs are drawn."""
@@ -14,16 +16,8 @@ RESAMPLES = 200
 _TAIL = 0.05  # of the draws, on either side of the interval: 90 % are in it
 
 
-class Estimate(msgspec.Struct, frozen=True):
-    """A figure, and between which two it is in 90 % of the draws."""
-
-    value: float
-    low: float
-    high: float
-
-
 class Figures(msgspec.Struct, frozen=True):
-    """The middle of some times, their 95th percentile, and their mean."""
+    """The middle of some times, their 95th percentile, and their mean; each with where it is in 90 % of the draws."""
 
     p50: Estimate
     p95: Estimate
@@ -64,8 +58,7 @@ def _both(before: Sequence[float], after: Sequence[Sequence[float]], chosen: Seq
 
 def _three(times: list[float]) -> _Three:
     times.sort()
-    p50, p95 = (times[math.ceil(len(times) * percent / 100) - 1] for percent in (50, 95))  # as `percentile` has them
-    return p50, p95, sum(times) / len(times)
+    return percentile_in_order(times, 50), percentile_in_order(times, 95), sum(times) / len(times)
 
 
 def _minus(before: _Three, after: _Three) -> _Three:

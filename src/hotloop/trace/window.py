@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 
-from hotloop.trace.stats import percentile
+from hotloop.trace.stats import percentile_in_order
 
 
 class Window:
@@ -40,7 +40,7 @@ class Window:
 
     def percentile(self, percent: float) -> float:
         """The nearest-rank percentile of the values. Raises ValueError when there are none."""
-        return percentile(self._sorted, percent)
+        return percentile_in_order(self._sorted, percent)
 
     def _drop(self) -> None:
         _, value, weight = self._came.popleft()

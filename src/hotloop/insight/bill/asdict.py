@@ -15,7 +15,7 @@ _OF_A_ROW = ("kind", "name", "owner", "per_run", "share", "tokens_in", "cached",
 
 
 def bill_dict(bill: Bill) -> dict[str, Any]:
-    """A bill; times in milliseconds, an end of an interval that is not known is infinite."""
+    """A bill; times in milliseconds. An end of an interval that is not known is infinite, and so null in JSON."""
     about = {name: getattr(bill, name) for name in _ABOUT}
     budget = msgspec.to_builtins(limits(bill))
     return about | {"level": LEVEL, "rows": [_row_dict(row) for row in bill.rows], "budget": budget}
@@ -43,6 +43,5 @@ def _row_dict(row: Row) -> dict[str, Any]:
 def _times_dict(times: Times) -> dict[str, Any]:
     shown: dict[str, Any] = {"runs": times.runs, "values": times.values, "mean": times.mean}
     for name, share in _QUANTILES.items():
-        value, (low, high) = times.estimate(share, LEVEL)
-        shown[name] = {"value": value, "low": low, "high": high}
+        shown[name] = msgspec.structs.asdict(times.estimate(share, LEVEL))
     return shown

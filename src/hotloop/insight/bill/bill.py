@@ -8,7 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from hotloop.insight.bill.intervals import Estimate, Interval, mean_interval, rank_of, ranks
+from hotloop.insight.bill.intervals import mean_interval, ranks
+from hotloop.insight.estimate import Estimate
+from hotloop.trace.stats import rank_of
 
 POINTS = 1000
 """Values of which a distribution is kept, at most."""
@@ -44,7 +46,7 @@ class Times(msgspec.Struct, frozen=True):
         low, high = ranks(self.runs, share, level)
         below = self.at(low / self.runs) if low else 0.0
         above = self.at(high / self.runs) if high <= self.runs else inf
-        return Estimate(self.at(share), Interval(below, above))
+        return Estimate(self.at(share), below, above)
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ class Amount(msgspec.Struct, frozen=True):
 
     def estimate(self, level: float) -> Estimate:
         """The mean, and where the true one lies."""
-        return Estimate(self.mean, mean_interval(self.runs, self.mean, self.deviation, level))
+        return Estimate(self.mean, *mean_interval(self.runs, self.mean, self.deviation, level))
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 
 from hotloop.insight.bill.bill import Bill, BudgetLine, Row, RowKind, Times
-from hotloop.insight.bill.intervals import Estimate, difference, level_of_each, share_interval
+from hotloop.insight.bill.intervals import difference, level_of_each, share_interval
+from hotloop.insight.estimate import Estimate
 
 LEVEL = 0.95
 """How sure it is that none of all changes that are called one is chance."""
@@ -105,24 +106,24 @@ def limits(bill: Bill, before: Bill | None = None) -> list[Limit]:
 
 
 def _limit(line: BudgetLine, earlier: Times | None) -> Limit:
-    p95, (low, high) = line.times.estimate(_QUANTILES["p95"], LEVEL)
+    p95 = line.times.estimate(_QUANTILES["p95"], LEVEL)
     over = _over(line.times, line)
     return Limit(
         name=line.name,
         owner=line.owner,
         limit=line.limit,
-        p95=p95,
-        low=low,
-        high=high,
+        p95=p95.value,
+        low=p95.low,
+        high=p95.high,
         over_share=line.over / line.times.values,
-        verdict="over" if over else "ok" if high <= line.limit else "unclear",
+        verdict="over" if over else "ok" if p95.high <= line.limit else "unclear",
         newly=over and earlier is not None and not _over(earlier, line),
     )
 
 
 def _over(times: Times, line: BudgetLine) -> bool:
     """Whether the p95 of these times is surely over the limit of the line."""
-    return times.estimate(_QUANTILES["p95"], LEVEL).interval.low > line.limit
+    return times.estimate(_QUANTILES["p95"], LEVEL).low > line.limit
 
 
 def _measures(before: Row, after: Row) -> Iterator[str]:
@@ -141,14 +142,14 @@ def _estimate(bill: Bill, row: Row, measure: str, level: float) -> Estimate:
         return row.times.estimate(_QUANTILES[measure], level)
     if measure == "failed":
         ended = bill.answered + bill.failed
-        return Estimate(bill.failed / ended, share_interval(bill.failed, ended, level))
+        return Estimate(bill.failed / ended, *share_interval(bill.failed, ended, level))
     estimate: Estimate = getattr(row, measure).estimate(level)
     return estimate
 
 
 def _change(earlier: Row, later: Row, measure: str, before: Estimate, after: Estimate, *, tolerance: float) -> Change:
-    change, (low, high) = difference(before, after)
-    verdict = _verdict(low, high)
+    change = difference(before, after)
+    verdict = _verdict(change.low, change.high)
     return Change(
         kind=later.kind,
         name=later.name,
@@ -156,10 +157,10 @@ def _change(earlier: Row, later: Row, measure: str, before: Estimate, after: Est
         measure=measure,
         before=before.value,
         after=after.value,
-        low=low,
-        high=high,
+        low=change.low,
+        high=change.high,
         verdict=verdict,
-        beyond=verdict == "worse" and change > tolerance * before.value,
+        beyond=verdict == "worse" and change.value > tolerance * before.value,
         costs=later.critical - earlier.critical,
     )
 

@@ -7,9 +7,11 @@ values; where one side is not known, it is infinite. Nothing is drawn at random:
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, exp, hypot, inf, lgamma, log, log1p, sqrt
+from math import exp, hypot, inf, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
+
+from hotloop.insight.estimate import Estimate
 
 _NORMAL = NormalDist()
 _FAR = 10  # standard deviations, beyond which a binomial is nothing
@@ -21,13 +23,6 @@ class Interval(NamedTuple):
 
     low: float
     high: float
-
-
-class Estimate(NamedTuple):
-    """A value, and the interval in which the true one lies."""
-
-    value: float
-    interval: Interval
 
 
 @lru_cache(maxsize=512)
@@ -72,9 +67,9 @@ def share_interval(hits: int, values: int, level: float) -> Interval:
 def difference(before: Estimate, after: Estimate) -> Estimate:
     """What came of two independent estimates, with the interval that follows from theirs (Zou and Donner, 2008)."""
     change = after.value - before.value
-    below = hypot(after.value - after.interval.low, before.interval.high - before.value)
-    above = hypot(after.interval.high - after.value, before.value - before.interval.low)
-    return Estimate(change, Interval(change - below, change + above))
+    below = hypot(after.value - after.low, before.high - before.value)
+    above = hypot(after.high - after.value, before.value - before.low)
+    return Estimate(change, change - below, change + above)
 
 
 def level_of_each(level: float, estimates: int) -> float:
@@ -94,8 +89,3 @@ def _student(freedom: int, share: float) -> float:
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3
-
-
-def rank_of(share: float, values: int) -> int:
-    """The rank (the first is 1) of the nearest-rank quantile."""
-    return max(ceil(round(share * values, 9)), 1)

@@ -16,10 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -68,6 +70,7 @@ class Setting:
     median: float
 
 
+_copies = count()
 SETTINGS = [Setting(service, median) for service in (GPU, LPU) for median in (0.2, 0.8)]
 
 
@@ -177,17 +180,28 @@ def teach(desk: Desk, most: int | None = None) -> Learned:
     """What the first training tasks teach, from the record of their runs, as `hotloop prefetch learn` does it."""
     tasks = desk.world.tasks("train")[:most]
     store, learned = (desk.folder / f"{desk.world.name}.{len(tasks)}.{name}" for name in ("traces", "learned"))
-    desk.run(tasks, SETTINGS[0], traces=Traces(path=str(store), content=True))
-    recorder.flush(60.0)
-    found = learned_at(learned)
-    found.learn(history for record in TraceStore(store).find() if (history := history_of(record)) is not None)
-    found.export = lambda records: None  # type: ignore[method-assign]  # nothing from the test tasks
-    return found
+    if not learned.exists():
+        desk.run(tasks, SETTINGS[0], traces=Traces(path=str(store), content=True))
+        recorder.flush(60.0)
+        histories = (history_of(record) for record in TraceStore(store).find())
+        learned_at(learned).learn(history for history in histories if history is not None)
+    return learned_at(learned)
 
 
-def measure(desk: Desk, setting: Setting, without: list[Ran], name: tuple[str, ...], prefetch: Prefetch) -> Line:
+def copied(learned: Learned) -> Learned:
+    """The same in a file of its own, which learns nothing more: neither from test tasks, nor whether it pays."""
+    learned.close()
+    copy = learned_at(shutil.copy(learned.path, f"{learned.path}.{next(_copies)}"))
+    copy.export = lambda records: None  # type: ignore[method-assign]
+    return copy
+
+
+def measure(
+    desk: Desk, setting: Setting, without: list[Ran], name: tuple[str, ...], learned: Learned, confidence: float = 0.6
+) -> Line:
     """The test tasks with prefetch, next to those without."""
     tasks = desk.world.tasks("test")
+    prefetch = Prefetch(path=str(copied(learned).path), confidence=confidence)
     ahead = desk.run(tasks, setting, DRAWS, traces=False, prefetch=prefetch)
     was, now = (
         [fmean(each.took for each in runs[place :: len(tasks)]) for place in range(len(tasks))]
@@ -218,7 +232,7 @@ def compared(desk: Desk, learned: Learned, setting: Setting) -> Line:
     without = desk.run(desk.world.tasks("test"), setting, DRAWS, traces=str(store))
     recorder.flush(60.0)
     name = (desk.world.name, setting.service, f"{setting.median * 1e3:,.0f} ms")
-    line = measure(desk, setting, without, name, Prefetch(path=str(learned.path)))
+    line = measure(desk, setting, without, name, learned)
     return Line(**asdict(line) | {"predicted": guessed(store, line.hits), "bound": guessed(store, 1.0)})
 
 
@@ -232,13 +246,10 @@ def fewer(desk: Desk) -> list[Line]:
     """What it takes: how many runs to learn from, and what another threshold makes of it."""
     setting = SETTINGS[0]
     without = desk.run(desk.world.tasks("test"), setting, DRAWS, traces=False)
-    lines = []
-    for most in (10, 20, 40, None):
-        prefetch = Prefetch(path=str(teach(desk, most).path))
-        lines.append(measure(desk, setting, without, (f"learned from {most or 'all'}",), prefetch))
-    for confidence in (0.3, 0.45, 0.75):
-        other = Prefetch(path=prefetch.path, confidence=confidence)
-        lines.append(measure(desk, setting, without, (f"confidence={confidence:g}",), other))
+    numbers = (10, 20, 40, len(desk.world.tasks("train")))
+    lines = [measure(desk, setting, without, (f"learned from {most}",), teach(desk, most)) for most in numbers]
+    surer = (0.3, 0.45, 0.75)
+    lines += [measure(desk, setting, without, (f"confidence={each:g}",), teach(desk), each) for each in surer]
     return lines
 
 

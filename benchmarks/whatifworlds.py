@@ -147,7 +147,7 @@ def as_imported(record: TraceRecord) -> TraceRecord:
         elif stage.kind == "tool":
             stages.append(Stage("tool", stage.start, stage.end, stage.turn, stage.lane, stage.name))
     for turn in record.turns:
-        turn.calls = [CallFacts(call.call_id, call.name, call.outcome) for call in turn.calls]
+        turn.calls = [CallFacts(call.call_id, call.name, call.outcome, lane=call.lane) for call in turn.calls]
     changes = {"source": "other", "stages": stages, "facts": {}, "tools": {}}
     return msgspec.structs.replace(record, **changes)
 

@@ -41,7 +41,7 @@ def run_of(
         Stage("tool", whole, whole + ns(took), 0, lane, name) for lane, (name, took) in enumerate(tools.items(), 1)
     ]
     stages += [Stage("prefill", acted, acted + half, 1), Stage("decode", acted + half, acted + whole, 1)]
-    calls = [CallFacts(f"call{number}", name, "ok") for number, name in enumerate(tools)]
+    calls = [CallFacts(f"call{number}", name, "ok", lane=number) for number, name in enumerate(tools, 1)]
     begun = (0, acted)
     return TraceRecord(
         **{"trace_id": f"req-{next(_numbers)}", "name": "orders", "version": "1"} | record,

@@ -34,7 +34,7 @@ def whole(trace_id: str, **options: object) -> TraceRecord:
         Stage("overhead", 500 * MS, 1_000 * MS, 0, note="end of run"),
     ]
     usage = Usage(1_200, 34)
-    turn = TurnFacts(0, usage=usage, tools=["look"], calls=[CallFacts("call00001", "look", "ok")])
+    turn = TurnFacts(0, usage=usage, tools=["look"], calls=[CallFacts("call00001", "look", "ok", lane=1)])
     tried = [{"route": "fast", "outcome": "ok", "reason": "", "ms": 200.0, "confidence": None}]
     facts = {"max_parallel": 8, "routes": [{"turn": 0, "route": "fast", "why": "default", "tried": tried}]}
     attempts = [AttemptFacts(0, "host", "m", "first", 0, 200 * MS, "ok", 200 * MS, usage=usage)]

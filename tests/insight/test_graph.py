@@ -70,7 +70,7 @@ def made_up(seed: int, source: str) -> TraceRecord:
                     stages.append(Stage(kind, now, now + took, turn, lane, f"tool{lane}", note))
                     now += took
             needs = tuple(f"c{other}" for other in range(1, lane) if draw.random() < 0.1)
-            calls.append(CallFacts(f"c{lane}", f"tool{lane}", "ok", sealed=sealed, needs=needs))
+            calls.append(CallFacts(f"c{lane}", f"tool{lane}", "ok", sealed=sealed, needs=needs, lane=lane))
             ended = max(ended, now)
         at = ended
         if calls:
@@ -220,7 +220,7 @@ def test_a_call_that_was_begun_ahead_begins_with_its_turn():
         Stage("wait", 60, 90, 0, 1, "a", "prefetched"),
         Stage("prefill", 90, 120, 1),
     ]
-    facts = [TurnFacts(0, calls=[CallFacts("c1", "a", "prefetched", head_start=10, sealed=10)]), TurnFacts(1)]
+    facts = [TurnFacts(0, calls=[CallFacts("c1", "a", "prefetched", head_start=10, sealed=10, lane=1)]), TurnFacts(1)]
     record = TraceRecord(trace_id="r", start=0, end=120, stages=stages, turns=facts, facts={"max_parallel": 8})
     graph = Graph.of(record)
     (call,) = graph.turns[0].calls
@@ -253,7 +253,8 @@ def test_a_record_that_makes_no_sense_is_read_all_the_same():
             for at in (draw.randrange(100) for _ in range(draw.randrange(20)))
         ]
         calls = [
-            CallFacts(f"c{place}", "a", "ok", needs=("c0", "c1", "c2"), sealed=draw.randrange(90)) for place in range(3)
+            CallFacts(f"c{lane}", "a", "ok", needs=("c1", "c2", "c3"), sealed=draw.randrange(90), lane=lane)
+            for lane in range(1, 4)
         ]
         record = TraceRecord(trace_id="r", start=0, end=150, stages=stages, turns=[TurnFacts(0, calls=calls)])
         plan = schedule(Graph.of(record))

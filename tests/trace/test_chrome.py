@@ -80,7 +80,7 @@ def record(trace_id: str = "run-1", started: float = 1_700_000_000.0) -> TraceRe
             TurnFacts(
                 0,
                 usage=Usage(100, 10, 64),
-                calls=[CallFacts("a", "look", "ok", sealed=at(60)), CallFacts("b", "pay", "error")],
+                calls=[CallFacts("a", "look", "ok", sealed=at(60), lane=1), CallFacts("b", "pay", "error", lane=2)],
             )
         ],
         attempts=[

@@ -127,7 +127,8 @@ def test_calls_are_told_from_those_that_came_to_nothing() -> None:
     ]
     outcomes = {"a": "ok", "b": "error", "c": "pending", "d": "cached", "e": "joined", "f": "refused"}
     tools = ["look", "pay", "post", "look", "look", "rm"]
-    calls = [CallFacts(key, name, outcome) for (key, outcome), name in zip(outcomes.items(), tools, strict=True)]
+    named = zip(outcomes.items(), tools, strict=True)
+    calls = [CallFacts(key, name, outcome, lane=lane) for lane, ((key, outcome), name) in enumerate(named, 3)]
     found = spans(stages=stages, turns=[TurnFacts(0, calls=calls)])
 
     told = {
@@ -153,7 +154,7 @@ def test_a_call_that_was_begun_ahead_is_a_span_beside_the_one_that_took_its_resu
     begun = {"tool": "look", "turn": 0, "start_ms": 20.0, "ms": 60.0, "context": "", "pattern": "p", "used": True}
     vain = begun | {"start_ms": 30.0, "ms": 10.0, "used": False, "failed": True}
     stages = [stage("wait", 50, 80, 1, "look", "prefetched"), stage("tool", 20, 80, 1, "look", "prefetched")]
-    turns = [TurnFacts(0, calls=[CallFacts("a", "look", "prefetched")])]
+    turns = [TurnFacts(0, calls=[CallFacts("a", "look", "prefetched", lane=1)])]
     found = spans(stages=stages, turns=turns, facts={"prefetch": {"calls": [begun, vain]}})
     told = [
         (
@@ -200,7 +201,9 @@ def said() -> TraceRecord:
         stages=[stage("tool", 100, 150, 1, "look"), stage("guard", 100, 150, 2, "look", "error")],
         turns=[
             TurnFacts(
-                0, finish_reason="tool_calls", calls=[CallFacts("a", "look", "ok"), CallFacts("b", "look", "error")]
+                0,
+                finish_reason="tool_calls",
+                calls=[CallFacts("a", "look", "ok", lane=1), CallFacts("b", "look", "error", lane=2)],
             ),
             TurnFacts(1, finish_reason="stop"),
         ],
@@ -281,7 +284,7 @@ MEASURED = record(
         request(0, 50, "failed", error="RateLimited"),
         request(100, 400, why="retry", first=at(150), usage=Usage(100, 11, 64, 2)),
     ],
-    turns=[TurnFacts(0, tpot=25 * NS_PER_MS, model="m1-0613", calls=[CallFacts("a", "look", "error")])],
+    turns=[TurnFacts(0, tpot=25 * NS_PER_MS, model="m1-0613", calls=[CallFacts("a", "look", "error", lane=1)])],
     stages=[
         stage("prefill", 0, 400),
         stage("tool", 400, 700, 1, "look", "failed"),

@@ -117,23 +117,12 @@ def _lane(number: int, stages: list[Stage]) -> _Lane:
 
 
 def _with_facts(lanes: list[_Lane], facts: TurnFacts | None) -> tuple[list[_Lane], list[CallFacts]]:
-    """The lanes that are calls of the reply which was taken, and what is known of each."""
-    known = facts.calls if facts is not None else []
-    by_number = {about.lane: about for about in known if about.lane} or dict(enumerate(known, 1))
-    mine = [lane for lane in lanes if lane.number in by_number]
-    if known and all(lane.name in ("", by_number[lane.number].name) for lane in mine):
-        return mine, [by_number[lane.number] for lane in mine]
-    left = list(known)
-    return lanes, [_take(left, lane) for lane in lanes]
-
-
-def _take(left: list[CallFacts], lane: _Lane) -> CallFacts:
-    """What is known of a call, by its name: each of `left` once."""
-    found = next((about for about in left if about.name == lane.name), None)
-    if found is None:
-        return CallFacts("", lane.name, "")
-    left.remove(found)
-    return found
+    """The lanes that are calls of the reply which was taken, and what is known of each; of no reply, all lanes."""
+    known = {about.lane: about for about in facts.calls} if facts is not None else {}
+    if not known:
+        return lanes, [CallFacts("", lane.name, "") for lane in lanes]
+    mine = [lane for lane in lanes if lane.number in known]
+    return mine, [known[lane.number] for lane in mine]
 
 
 def _needs(lanes: Sequence[_Lane], told: Sequence[CallFacts], *, own: bool) -> list[_Needs]:

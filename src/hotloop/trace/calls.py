@@ -24,26 +24,17 @@ class CallStages(NamedTuple):
 
 def calls_of(record: TraceRecord) -> list[CallStages]:
     """The calls that ended in this record, in the order in which they began."""
+    facts = {(turn.turn, call.lane): call for turn in record.turns for call in turn.calls}
     lanes: dict[tuple[int, int], list[Stage]] = {}
     for stage in record.stages:
         if stage.lane:
             lanes.setdefault((stage.turn, stage.lane), []).append(stage)
-    facts = {turn.turn: [call for call in turn.calls if call.outcome not in _NOT_HERE] for turn in record.turns}
     found = []
-    for turn in dict.fromkeys(turn for turn, _ in lanes):
-        found += _of_turn([lanes[key] for key in sorted(lanes) if key[0] == turn], facts.get(turn, []))
+    for key in sorted(lanes):
+        its, stages = facts.get(key), sorted(lanes[key], key=lambda stage: stage.start)
+        if (last := _end(stages)) is not None and (its is None or its.outcome not in _NOT_HERE):
+            found.append(CallStages(its, stages, last))
     return sorted(found, key=lambda call: call.last.start)
-
-
-def _of_turn(lanes: list[list[Stage]], calls: list[CallFacts]) -> list[CallStages]:
-    """The calls of one turn. Those of its reply have the last lanes, in their order: before is what came to nothing."""
-    ended = [(stages, last) for stages in lanes if (last := _end(stages)) is not None]
-    left = list(calls)
-    found = []
-    for stages, last in reversed(ended):
-        its = left.pop() if left and left[-1].name == last.name else None
-        found.append(CallStages(its, sorted(stages, key=lambda stage: stage.start), last))
-    return found[::-1]
 
 
 def _end(stages: list[Stage]) -> Stage | None:

@@ -73,10 +73,10 @@ class _Run:
 
     def _arrow(self, number: int, call: CallStages) -> Iterator[_Event]:
         """From where the call was complete to where its tool began."""
-        reply = next((each for each in self._record.turns if call.facts in each.calls), None)
-        if call.facts is None or reply is None or call.last.kind != "tool":
+        if call.facts is None or call.last.kind != "tool":
             return
-        end = max((s.end for s in self._record.stages if s.turn == reply.turn and s.kind == "decode"), default=None)
+        turn = call.last.turn
+        end = max((s.end for s in self._record.stages if s.turn == turn and s.kind == "decode"), default=None)
         if end is not None:
             told = {"cat": "call", "id": self._id(f"call {number}")}
             yield self._event("s", 0, "sealed", min(end - call.facts.sealed, call.last.start), **told)

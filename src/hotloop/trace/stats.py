@@ -22,5 +22,5 @@ def percentile_in_order(ordered: Sequence[float], percent: float) -> float:
 
 
 def rank_of(share: float, count: int) -> int:
-    """Which of so many values in order (the first is 1) is the nearest-rank quantile of this share: 0.95 for the p95."""
+    """Which of so many values in order (the first is 1) is the nearest-rank quantile of a share: 0.95 for the p95."""
     return max(math.ceil(round(share * count, 9)), 1)  # 99.9 % of 1,000 is 999, not 999.0000000000001

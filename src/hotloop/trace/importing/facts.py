@@ -30,7 +30,7 @@ def turn_facts(turn: Turn, reply: Asked) -> TurnFacts:
         tools=[call.name for call in turn.calls],
         tools_ns=max(ended, default=0) - min(begun, default=0),
         calls=[
-            CallFacts(each.call_id, each.name, each.outcome, head_start=max(reply.end - each.start, 0))
+            CallFacts(each.call_id, each.name, each.outcome, head_start=max(reply.end - each.start, 0), lane=each.lane)
             for each in turn.calls
         ],
         server_ms=reply.server_ms,

@@ -43,7 +43,7 @@ def run(*turns: Sequence[tuple[str, int, int]], text: int = 100, source: str = "
         told = []
         for lane, (name, start, end) in enumerate(calls, 1):
             stages.append(_stage("tool", at + start, at + end, turn, lane, name))
-            told.append(CallFacts(f"{turn}/{lane}", name, "ok"))
+            told.append(CallFacts(f"{turn}/{lane}", name, "ok", lane=lane))
         at += max((end for _, _, end in calls), default=0)
         facts.append(TurnFacts(turn, ttft=50 * NS_PER_MS, tools=[call.name for call in told], calls=told))
     return TraceRecord(trace_id="r1", source=source, start=0, end=at * NS_PER_MS, stages=stages, turns=facts)

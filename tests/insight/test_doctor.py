@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from functools import cache
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "hotloop")
 
 
+@cache
 def records(*faults: str, seed: int = 5) -> list[TraceRecord]:
     return Planted("desk", seed, faults).play()
 

@@ -43,7 +43,7 @@ def test_what_was_planted_is_found_and_nothing_else(planted: Planted) -> None:
 
 
 def test_every_rule_has_a_fault_and_every_fault_a_rule() -> None:
-    rules = {rule.__name__.replace("_", "-") for rule in RULES}
+    rules = {rule.name for rule in RULES}
     assert rules == {fault.finds for fault in FAULTS.values()}
     assert {each.fault for each in APART} | {other for each in APART for other in each.others} <= set(FAULTS)
     assert {each.rule for each in IMPLIED} <= rules

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from statistics import median
 
-from hotloop.insight.doctor.finding import Area, Costs, Finding
+from hotloop.insight.doctor.finding import Costs
 from hotloop.insight.doctor.measures import Made, Reply, Run
 from hotloop.insight.doctor.speeds import Speed, speeds
 from hotloop.insight.doctor.turns import Turns, known_before, turns_of
@@ -82,37 +82,8 @@ class Case:
         """Whether they are in enough runs."""
         return self.many(sum(self.counts(costs)))
 
-    def finding(
-        self,
-        rule: str,
-        area: Area,
-        title: str,
-        saw: str,
-        do: tuple[str, str],
-        costs: Sequence[float],
-        hits: Sequence[bool] | None = None,
-        **figures: float,
-    ) -> Finding:
-        """A finding that costs so many nanoseconds in each run; it `hits` those where this is worth a thought.
-
-        What to do is said for runs of hotloop, and for those of others.
-        """
-        hits = self.counts(costs) if hits is None else hits
-        worst = max(range(len(costs)), key=lambda place: (hits[place], costs[place]))
-        return Finding(
-            rule=rule,
-            area=area,
-            title=title,
-            saw=saw,
-            costs=self._costs(costs),
-            do=do[0] if self.ours else do[1],
-            hits=sum(hits),
-            runs=len(self.runs),
-            example=self.runs[worst].record.trace_id,
-            figures=figures,
-        )
-
-    def _costs(self, costs: Sequence[float]) -> Costs:
+    def sum_up(self, costs: Sequence[float]) -> Costs:
+        """Costs of so many nanoseconds in each run, over all of them."""
         share = sum(costs) / sum(run.wall for run in self.runs)
         return Costs(ms(percentile(costs, 50)), ms(percentile(costs, 95)), min(round(share, 4), 1.0))
 

@@ -19,4 +19,4 @@ def diagnose(records: Iterable[TraceRecord]) -> list[Finding]:
     """
     runs = [measure(record) for record in records]
     case = Case(runs)
-    return [found for rule in RULES if (found := rule(case)) is not None] if runs else []
+    return [found for rule in RULES if (found := rule.judge(case)) is not None] if runs else []

@@ -189,7 +189,7 @@ def _reply(
 ) -> Reply:
     """The reply of a turn; its prompt may have been `read_before`, for a reply that broke off."""
     usage = facts.usage
-    tokens, where, known = usage.input_tokens, facts.model or "", 0
+    tokens, where, known = usage.input_tokens, facts.model or "the model", 0
     if attempt is not None:
         where = f"{attempt.service} {attempt.model}"
         if tokens and attempt.prompt_bytes:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from hotloop.insight.doctor.case import Case, listed, middle, usual
-from hotloop.insight.doctor.finding import Finding
 from hotloop.insight.doctor.measures import Run
+from hotloop.insight.doctor.rule import Rule, Seen
 
 _GROWTH = 1_000  # tokens a turn: 60 ms to be read, at a usual 0.06 ms each, and in every turn if they are not cached
 _SESSION_GROWTH = 2_500  # tokens a run of a session: with a long answer and several lookups it is about 1,000
@@ -21,7 +21,7 @@ _TOOLS = 20  # what OpenAI's guide advises to stay below
 _SHARE, _SIZE = 0.5, 2_000  # of the first prompt, and tokens, that their definitions take
 
 
-def growing_context(case: Case) -> Finding | None:
+def _growing_context(case: Case) -> Seen | None:
     """Prompts grow by much, turn after turn or, in a session, run after run."""
     grown = [_grown(_steps(run), _GROWTH) for run in case.runs]
     for place, growth in _session_growth(case.runs):
@@ -30,24 +30,15 @@ def growing_context(case: Case) -> Finding | None:
     if not case.many(sum(hits)):
         return None
     longest = max((reply.tokens or 0 for reply in case.replies), default=0)
-    return case.finding(
-        "growing-context",
-        "context",
-        "Prompts grow turn by turn",
+    return Seen(
         f"by {usual(grown):,.0f} tokens a run, to {longest:,} at most",
-        (
-            "Have the model read less of results: max_result, @tool(keep=...), @tool(summarize=True). Bound long "
-            "conversations: Context(limit=...).",
-            "Cut results to what the model needs, and bound the history.",
-        ),
         case.reading(grown),
         hits,
-        tokens=usual(grown),
-        longest=longest,
+        {"tokens": usual(grown), "longest": longest},
     )
 
 
-def broken_prefix(case: Case) -> Finding | None:
+def _broken_prefix(case: Case) -> Seen | None:
     """The service reads again what had been sent before."""
     told = [str(run.record.facts.get("prefix", "")) for run in case.runs]
     firsts, later = [_lost_first(run) for run in case.runs], [_lost_later(run) for run in case.runs]
@@ -61,25 +52,15 @@ def broken_prefix(case: Case) -> Finding | None:
         return None
     cause = next(filter(None, told), "") or _guess(within=any(later))
     tokens = usual(lost)
-    return case.finding(
-        "broken-prefix",
-        "context",
-        "What had been sent before is read again",
+    return Seen(
         f"{f'{tokens:,.0f} tokens a run. ' if tokens else ''}{cause}",
-        (
-            "Keep what prompts begin with the same to the byte: hotloop check finds what changes. The time belongs "
-            "into Context(volatile=...). If nothing changes, replicas share no cache (a session keeps to one), or it "
-            "is full.",
-            "Keep instructions, tools and history the same to the byte, and put what changes last. If nothing changes, "
-            "replicas share no cache, or it is full.",
-        ),
         case.reading(lost),
         [bool(words or count) for words, count in zip(told, lost, strict=True)],
-        tokens=tokens,
+        {"tokens": tokens},
     )
 
 
-def too_many_tools(case: Case) -> Finding | None:
+def _too_many_tools(case: Case) -> Seen | None:
     """The model is offered many tools, most of which it never calls."""
     shares = [_tool_share(run) for run in case.runs]
     sizes = [
@@ -94,22 +75,12 @@ def too_many_tools(case: Case) -> Finding | None:
     offered = max(len(run.record.tools) for run in case.runs)
     called = {made.name for run in case.runs for made in run.calls}
     read = [size * _read_share(run) if hit else 0.0 for run, size, hit in zip(case.runs, sizes, hits, strict=True)]
-    return case.finding(
-        "too-many-tools",
-        "context",
-        "Many tools are offered",
+    return Seen(
         f"{offered} of about {middle(sizes):,.0f} tokens, {middle(shares):.0%} of a first prompt; called were "
         f"{listed(Counter(sorted(called)), 6) or 'none'}",
-        (
-            "Offer those that fit the question: Agent(shortlist=8); or split the agent. They are read in every prompt "
-            "that is not cached, and many make a wrong choice likelier.",
-            "Offer only tools that fit the question, or split the agent.",
-        ),
         case.reading(read),
         hits,
-        tools=offered,
-        tokens=middle(sizes),
-        share=middle(shares),
+        {"tools": offered, "tokens": middle(sizes), "share": middle(shares)},
     )
 
 
@@ -180,4 +151,34 @@ def _read_share(run: Run) -> float:
     return (first.read or 0) / first.tokens if first is not None and first.tokens else 0.0
 
 
-RULES = (growing_context, broken_prefix, too_many_tools)
+RULES = (
+    Rule(
+        "growing-context",
+        "context",
+        "Prompts grow turn by turn",
+        _growing_context,
+        do="Have the model read less of results: max_result, @tool(keep=...), @tool(summarize=True). Bound long "
+        "conversations: Context(limit=...).",
+        otherwise="Cut results to what the model needs, and bound the history.",
+    ),
+    Rule(
+        "broken-prefix",
+        "context",
+        "What had been sent before is read again",
+        _broken_prefix,
+        do="Keep what prompts begin with the same to the byte: hotloop check finds what changes. The time belongs "
+        "into Context(volatile=...). If nothing changes, replicas share no cache (a session keeps to one), or it "
+        "is full.",
+        otherwise="Keep instructions, tools and history the same to the byte, and put what changes last. If nothing "
+        "changes, replicas share no cache, or it is full.",
+    ),
+    Rule(
+        "too-many-tools",
+        "context",
+        "Many tools are offered",
+        _too_many_tools,
+        do="Offer those that fit the question: Agent(shortlist=8); or split the agent. They are read in every prompt "
+        "that is not cached, and many make a wrong choice likelier.",
+        otherwise="Offer only tools that fit the question, or split the agent.",
+    ),
+)

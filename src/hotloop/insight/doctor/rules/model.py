@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hotloop.insight.doctor.case import Case, listed, middle
-from hotloop.insight.doctor.finding import Finding
 from hotloop.insight.doctor.measures import Reply, Run
+from hotloop.insight.doctor.rule import Rule, Seen
 from hotloop.insight.doctor.speeds import Speed
 from hotloop.insight.doctor.turns import Turns
 from hotloop.trace.stats import percentile
@@ -27,29 +27,19 @@ _SILENCE, _TOKENS = 250 * NS_PER_MS, 10  # between tokens: long enough to be see
 _UNREAD = {"ToolUseFailed": "refused by the service", "TruncatedReply": "cut at the token cap"}
 
 
-def long_prompt(case: Case) -> Finding | None:
+def _long_prompt(case: Case) -> Seen | None:
     """What comes with a question is long, and has to be read."""
     tokens = [_own_tokens(run) for run in case.runs]
     costs = case.reading(count if count >= _LONG else 0 for count in tokens)
     if not case.costly(costs):
         return None
     new = middle([count for count in tokens if count >= _LONG])
-    return case.finding(
-        "long-prompt",
-        "model",
-        "Questions come with much to read",
-        f"{new:,.0f} tokens in the middle that no earlier prompt had",
-        (
-            "Send only what the question needs: have parts of a document looked up by a tool, or shorten it. What "
-            "stays the same belongs into the instructions, where the service caches it.",
-            "Send only what the question needs, and put what stays the same at the front, where it is cached.",
-        ),
-        costs,
-        tokens=new,
+    return Seen(
+        f"{new:,.0f} tokens in the middle that no earlier prompt had", costs, case.counts(costs), {"tokens": new}
     )
 
 
-def slow_prefill(case: Case) -> Finding | None:
+def _slow_prefill(case: Case) -> Seen | None:
     """The service is slow to read, or to begin."""
     costs = [sum(_waited(case.speeds[reply.where], reply) for reply in run.replies) for run in case.runs]
     if not case.costly(costs):
@@ -57,23 +47,15 @@ def slow_prefill(case: Case) -> Finding | None:
     where, speed = max(case.speeds.items(), key=lambda item: (_is_slow(item[1]), item[1].base or 0.0))
     told = [f"{ms(speed.reading):.2g} ms to read a token (published: 0.015 to 0.15 ms)"] if speed.reading else []
     told += [f"{show_ms(ms(speed.base))} before it reads"] if speed.base else []
-    return case.finding(
-        "slow-prefill",
-        "model",
-        "The first token comes late for what there is to read",
+    return Seen(
         f"{where} takes {' and '.join(told)}",
-        (
-            "Measure it with hotloop probe, and compare: another service or a smaller model, for some questions at "
-            "least (Router). Fewer new tokens a turn help as well: Agent(max_result=...).",
-            "Compare services and models by their first token for as many new ones; send fewer of these.",
-        ),
         costs,
-        token_ms=ms(speed.token),
-        base_ms=ms(speed.base or 0.0),
+        case.counts(costs),
+        {"token_ms": ms(speed.token), "base_ms": ms(speed.base or 0.0)},
     )
 
 
-def slow_decode(case: Case) -> Finding | None:
+def _slow_decode(case: Case) -> Seen | None:
     """The model writes slowly."""
     slow = {where: speed.writing for where, speed in case.speeds.items() if speed.writing >= _SLOW_WRITING}
     costs = [
@@ -84,22 +66,15 @@ def slow_decode(case: Case) -> Finding | None:
         return None
     where, pace = max(slow.items(), key=lambda item: item[1])
     tokens = middle([sum(reply.out for reply in run.replies) for run in case.runs])
-    return case.finding(
-        "slow-decode",
-        "model",
-        "The model writes slowly",
+    return Seen(
         f"{where} takes {show_ms(ms(pace))} a token (a 70B model with few users: 18 ms), for {tokens:,.0f} a run",
-        (
-            "Ask a faster service or a smaller model, for some questions at least (Router), or for shorter answers "
-            "(max_tokens). hotloop whatif says what another service would bring.",
-            "Ask a faster service or a smaller model, or for shorter answers.",
-        ),
         costs,
-        tpot_ms=ms(pace),
+        case.counts(costs),
+        {"tpot_ms": ms(pace)},
     )
 
 
-def unstable_decode(case: Case) -> Finding | None:
+def _unstable_decode(case: Case) -> Seen | None:
     """The model writes at a pace that changes, or falls silent within a reply."""
     paces = {where: _paces(speed) for where, speed in case.speeds.items()}
     costs = [sum(_late(reply, *paces[reply.where]) for reply in run.replies) for run in case.runs]
@@ -108,46 +83,23 @@ def unstable_decode(case: Case) -> Finding | None:
     known = [reply.tpot for speed in case.speeds.values() for reply in speed.paces if reply.tpot is not None]
     fast, slow = percentile(known, 10), percentile(known, 90)
     silence = max((reply.gap for reply in case.replies if not reply.acts), default=0)
-    return case.finding(
-        "unstable-decode",
-        "model",
-        "The model writes at a changing pace",
+    return Seen(
         f"{show_ms(ms(fast))} a token in the fastest tenth of replies, {show_ms(ms(slow))} in the slowest; the longest "
         f"silence was {show_ms(ms(silence))}",
-        (
-            "Others are served in the same batch, or something holds the stream up: reserve capacity, take a service "
-            "with a fixed rate, or have another model asked when this one is stuck: fallback=[...], Policy(stall=...).",
-            "Others are served in the same batch, or something holds the stream up: reserve capacity, or take a "
-            "service with a fixed rate.",
-        ),
         costs,
-        fast_ms=ms(fast),
-        slow_ms=ms(slow),
-        silence_ms=ms(silence),
+        case.counts(costs),
+        {"fast_ms": ms(fast), "slow_ms": ms(slow), "silence_ms": ms(silence)},
     )
 
 
-def unparsable_calls(case: Case) -> Finding | None:
+def _unparsable_calls(case: Case) -> Seen | None:
     """The model's calls or answers could not be read, and had to be written again."""
     names: Counter[str] = Counter()
     costs = [sum(_written_again(run, turns, names)) for run, turns in zip(case.runs, case.turns, strict=True)]
     hits = [cost > 0 for cost in costs]
     if not case.many(sum(hits)):
         return None
-    return case.finding(
-        "unparsable-calls",
-        "model",
-        "Calls that cannot be read are written again",
-        f"{sum(names.values()):,} times: {listed(names)}",
-        (
-            "Say in tools' descriptions what arguments look like (Meta(pattern=...), examples), have fewer and simpler "
-            "ones, raise max_tokens if calls are cut, or take a model or service that keeps to schemas.",
-            "Describe arguments with examples and strict schemas, have fewer, or take a model that keeps to them.",
-        ),
-        costs,
-        hits,
-        times=sum(names.values()),
-    )
+    return Seen(f"{sum(names.values()):,} times: {listed(names)}", costs, hits, {"times": sum(names.values())})
 
 
 def _own_tokens(run: Run) -> float:
@@ -199,4 +151,51 @@ def _written_again(run: Run, turns: Turns, names: Counter[str]) -> Iterator[floa
         yield run.thought.get(turn, 0)
 
 
-RULES = (long_prompt, slow_prefill, slow_decode, unstable_decode, unparsable_calls)
+RULES = (
+    Rule(
+        "long-prompt",
+        "model",
+        "Questions come with much to read",
+        _long_prompt,
+        do="Send only what the question needs: have parts of a document looked up by a tool, or shorten it. What "
+        "stays the same belongs into the instructions, where the service caches it.",
+        otherwise="Send only what the question needs, and put what stays the same at the front, where it is cached.",
+    ),
+    Rule(
+        "slow-prefill",
+        "model",
+        "The first token comes late for what there is to read",
+        _slow_prefill,
+        do="Measure it with hotloop probe, and compare: another service or a smaller model, for some questions at "
+        "least (Router). Fewer new tokens a turn help as well: Agent(max_result=...).",
+        otherwise="Compare services and models by their first token for as many new ones; send fewer of these.",
+    ),
+    Rule(
+        "slow-decode",
+        "model",
+        "The model writes slowly",
+        _slow_decode,
+        do="Ask a faster service or a smaller model, for some questions at least (Router), or for shorter answers "
+        "(max_tokens). hotloop whatif says what another service would bring.",
+        otherwise="Ask a faster service or a smaller model, or for shorter answers.",
+    ),
+    Rule(
+        "unstable-decode",
+        "model",
+        "The model writes at a changing pace",
+        _unstable_decode,
+        do="Others are served in the same batch, or something holds the stream up: reserve capacity, take a service "
+        "with a fixed rate, or have another model asked when this one is stuck: fallback=[...], Policy(stall=...).",
+        otherwise="Others are served in the same batch, or something holds the stream up: reserve capacity, or take a "
+        "service with a fixed rate.",
+    ),
+    Rule(
+        "unparsable-calls",
+        "model",
+        "Calls that cannot be read are written again",
+        _unparsable_calls,
+        do="Say in tools' descriptions what arguments look like (Meta(pattern=...), examples), have fewer and simpler "
+        "ones, raise max_tokens if calls are cut, or take a model or service that keeps to schemas.",
+        otherwise="Describe arguments with examples and strict schemas, have fewer, or take a model that keeps to it.",
+    ),
+)

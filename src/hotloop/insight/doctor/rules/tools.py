@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hotloop.insight.doctor.case import Case, listed, middle, usual
-from hotloop.insight.doctor.finding import Finding
 from hotloop.insight.doctor.measures import Made, Run
+from hotloop.insight.doctor.rule import Rule, Seen
 from hotloop.insight.doctor.turns import Turns
 from hotloop.trace.stats import percentile
 from hotloop.units import NS_PER_S, ms, show_ms
@@ -16,10 +16,9 @@ from hotloop.units import NS_PER_S, ms, show_ms
 _DOMINANT = 0.5  # of a run: then an infinitely fast model would not even halve it
 _SLOW = NS_PER_S  # for one tool: the third grade of perceived latency, at which a train of thought breaks
 _TAIL = 3.0  # times its median: a call that took unusually long
-_FREE = "max_parallel"
 
 
-def slow_tools(case: Case) -> Finding | None:
+def _slow_tools(case: Case) -> Seen | None:
     """Tools take most of a run, or one takes very long, also without what other rules find."""
     shares = _unexplained(case)
     slow = _slow_names(case)
@@ -33,67 +32,46 @@ def slow_tools(case: Case) -> Finding | None:
     slow = slow or {name for name, _ in times.most_common(1)}
     costs = [sum(made.critical for made in run.calls if made.name in slow) for run in case.runs]
     share = middle([run.tools / run.wall for run in case.runs])
-    return case.finding(
-        "slow-tools",
-        "tools",
-        "Tools take the most time",
+    return Seen(
         f"{share:.0%} of the median run; {listed(Counter(slow), 2)} alone {show_ms(ms(usual(costs)))}",
-        (
-            "Make it faster, or keep its results (ttl); begin it early (read_only=True) or while the model thinks "
-            "(prefetch); cut it off (timeout, on_timeout). A faster model helps little.",
-            "Make it faster, keep its results, begin it earlier. A faster model helps little.",
-        ),
         costs,
-        share=share,
+        case.counts(costs),
+        {"share": share},
     )
 
 
-def serial_turns(case: Case) -> Finding | None:
+def _serial_turns(case: Case) -> Seen | None:
     """Turn after turn with one call that takes nothing from the result before it."""
     costs = [_apart(run, turns) for run, turns in zip(case.runs, case.turns, strict=True)]
     if not case.costly(costs):
         return None
     names = Counter(_chain(turns.serial) for turns in case.turns if turns.serial)
     count = usual(len(turns.serial) for turns in case.turns)
-    return case.finding(
-        "serial-turns",
-        "tools",
-        "Calls that need nothing of each other are made one by one",
+    return Seen(
         f"{names.most_common(1)[0][0]}: each alone in a turn; {count:g} a run took nothing from the result before",
-        (
-            "Have the model write them in one reply: say in the instructions that it shall make all calls it needs at "
-            "once, or give it one tool for all of them. hotloop runs them side by side.",
-            "Have the model write them in one reply: allow parallel tool calls, and say so in the instructions.",
-        ),
         costs,
-        turns=count,
+        case.counts(costs),
+        {"turns": count},
     )
 
 
-def serial_calls(case: Case) -> Finding | None:
+def _serial_calls(case: Case) -> Seen | None:
     """Calls of one reply ran one after the other."""
     costs = [_held_up(run, turns) for run, turns in zip(case.runs, case.turns, strict=True)]
     if not case.costly(costs):
         return None
     late = [run for run, cost in zip(case.runs, costs, strict=True) if cost > 0]
     names = Counter(made.name for run in late for made in run.calls if made.waited)
-    limit = late[0].record.facts.get(_FREE)
-    return case.finding(
-        "serial-calls",
-        "tools",
-        "Calls of one reply wait for each other",
+    limit = late[0].record.facts.get("max_parallel")
+    return Seen(
         f"{listed(names) or 'calls'} waited for others to end or for a place, {show_ms(ms(usual(costs)))} a run"
-        f"{f'; {_FREE} is {limit}' if limit else ''}",
-        (
-            "Raise max_parallel; take sequential=True and after=... off tools that do not need them, and say what they "
-            "read and write instead (reads, writes).",
-            "Run the calls of one reply side by side.",
-        ),
+        f"{f'; max_parallel is {limit}' if limit else ''}",
         costs,
+        case.counts(costs),
     )
 
 
-def repeated_calls(case: Case) -> Finding | None:
+def _repeated_calls(case: Case) -> Seen | None:
     """The same call was worked for again, and gave the same result."""
     costs = _repeated(case)
     if not case.costly(costs):
@@ -101,24 +79,16 @@ def repeated_calls(case: Case) -> Finding | None:
     within = sum(len(turns.again) for turns in case.turns)
     names = Counter(made.name for again in case.again for made in again)
     calls = sum(names.values())
-    return case.finding(
-        "repeated-calls",
-        "tools",
-        "The same calls are made again",
+    return Seen(
         f"{calls:,} calls had been made before with the same arguments and the same result, {within:,} of them in the "
         f"same run: {listed(names)}",
-        (
-            "Keep results: @tool(ttl=..., scope=...), or Agent(tool_ttl=...) for all tools that only read. Within a "
-            "run, see whether results say plainly what they are about.",
-            "Keep results of tools that only read, for as long as they stay right.",
-        ),
         costs,
-        calls=calls,
-        within=within,
+        case.counts(costs),
+        {"calls": calls, "within": within},
     )
 
 
-def no_timeout(case: Case) -> Finding | None:
+def _no_timeout(case: Case) -> Seen | None:
     """A tool may take forever."""
     took: dict[str, list[int]] = {}
     for run in case.runs:
@@ -131,19 +101,12 @@ def no_timeout(case: Case) -> Finding | None:
     medians = {name: middle(times) for name, times in took.items()}
     costs = [sum(_tail(made, medians) for made in run.calls if made.name in took) for run in case.runs]
     worst = max(took, key=lambda name: max(took[name]))
-    return case.finding(
-        "no-timeout",
-        "tools",
-        "A tool may take forever",
-        f"{listed(Counter(took))} without a timeout; {worst} took {show_ms(ms(medians[worst]))} in the middle, "
+    return Seen(
+        f"{listed(Counter(took.keys()))} without a timeout; {worst} took {show_ms(ms(medians[worst]))} in the middle, "
         f"{show_ms(ms(percentile(took[worst], 95)))} at p95, {show_ms(ms(max(took[worst])))} at most",
-        (
-            "Give it a timeout (@tool(timeout=...), Agent(tool_timeout=...)), and say what stands in: on_timeout.",
-            "Give every tool a timeout.",
-        ),
         costs,
         [any(made.name in took for made in run.calls) for run in case.runs],
-        longest_ms=ms(max(took[worst])),
+        {"longest_ms": ms(max(took[worst]))},
     )
 
 
@@ -220,4 +183,49 @@ def _tail(made: Made, medians: dict[str, float]) -> float:
     return min(made.took - median, made.critical) if made.took > _TAIL * median else 0.0
 
 
-RULES = (slow_tools, serial_turns, serial_calls, repeated_calls, no_timeout)
+RULES = (
+    Rule(
+        "slow-tools",
+        "tools",
+        "Tools take the most time",
+        _slow_tools,
+        do="Make it faster, or keep its results (ttl); begin it early (read_only=True) or while the model thinks "
+        "(prefetch); cut it off (timeout, on_timeout). A faster model helps little.",
+        otherwise="Make it faster, keep its results, begin it earlier. A faster model helps little.",
+    ),
+    Rule(
+        "serial-turns",
+        "tools",
+        "Calls that need nothing of each other are made one by one",
+        _serial_turns,
+        do="Have the model write them in one reply: say in the instructions that it shall make all calls it needs at "
+        "once, or give it one tool for all of them. hotloop runs them side by side.",
+        otherwise="Have the model write them in one reply: allow parallel tool calls, and say so in the instructions.",
+    ),
+    Rule(
+        "serial-calls",
+        "tools",
+        "Calls of one reply wait for each other",
+        _serial_calls,
+        do="Raise max_parallel; take sequential=True and after=... off tools that do not need them, and say what they "
+        "read and write instead (reads, writes).",
+        otherwise="Run the calls of one reply side by side.",
+    ),
+    Rule(
+        "repeated-calls",
+        "tools",
+        "The same calls are made again",
+        _repeated_calls,
+        do="Keep results: @tool(ttl=..., scope=...), or Agent(tool_ttl=...) for all tools that only read. Within a "
+        "run, see whether results say plainly what they are about.",
+        otherwise="Keep results of tools that only read, for as long as they stay right.",
+    ),
+    Rule(
+        "no-timeout",
+        "tools",
+        "A tool may take forever",
+        _no_timeout,
+        do="Give it a timeout (@tool(timeout=...), Agent(tool_timeout=...)), and say what stands in: on_timeout.",
+        otherwise="Give every tool a timeout.",
+    ),
+)

@@ -5,36 +5,29 @@ from __future__ import annotations
 from collections import Counter
 
 from hotloop.insight.doctor.case import Case, middle
-from hotloop.insight.doctor.finding import Finding
 from hotloop.insight.doctor.measures import Run
+from hotloop.insight.doctor.rule import Rule, Seen
 from hotloop.units import NS_PER_MS, ms, show_ms
 
 _MANY = 6  # turns with calls: more than half of the ten that an agent has by default
 _OWN = 5 * NS_PER_MS  # a turn: ten times what a run of hotloop costs, and less than most frameworks take
 
 
-def repeated_answer(case: Case) -> Finding | None:
+def _repeated_answer(case: Case) -> Seen | None:
     """The same question was given the same answer by a model again."""
     if not case.many(sum(case.answered_before)):
         return None
     asked = Counter(run.record.prompt.digest for run in case.runs if run.record.prompt is not None)
     often = max(asked.values())
-    return case.finding(
-        "repeated-answer",
-        "whole",
-        "The same answer was generated again",
+    return Seen(
         f"an earlier run had asked the same, and got the same answer; one question came {often:,} times",
-        (
-            "Keep answers: Agent(answers=AnswerCache(...)).",
-            "Keep answers by question, for as long as they stay right.",
-        ),
         [run.wall if again else 0 for run, again in zip(case.runs, case.answered_before, strict=True)],
         case.answered_before,
-        most_often=often,
+        {"most_often": often},
     )
 
 
-def too_many_turns(case: Case) -> Finding | None:
+def _too_many_turns(case: Case) -> Seen | None:
     """A run takes many turns, each with a reply to wait for, also without those that other rules find."""
     counts = [run.acting - len(turns.needless) for run, turns in zip(case.runs, case.turns, strict=True)]
     hits = [count > _MANY or run.record.error == "TurnLimit" for count, run in zip(counts, case.runs, strict=True)]
@@ -43,41 +36,26 @@ def too_many_turns(case: Case) -> Finding | None:
     thoughts = [_thought(run) for run in case.runs]
     costs = [max(count - _MANY, 0) * thought for count, thought in zip(counts, thoughts, strict=True)]
     turns = middle([run.acting for run in case.runs])
-    return case.finding(
-        "too-many-turns",
-        "whole",
-        "A run takes many turns",
+    return Seen(
         f"{turns:g} turns with calls in the median run, {max(counts)} at most; for each the model takes "
         f"{show_ms(ms(middle(thoughts)))}",
-        (
-            "Let the model write calls that need each other at once: Agent(plan=True). Or give it one tool that does "
-            "the whole errand. max_turns bounds how many there are.",
-            "Give the model one tool that does the whole errand, and bound its turns.",
-        ),
         costs,
         hits,
-        turns=turns,
+        {"turns": turns},
     )
 
 
-def loop_overhead(case: Case) -> Finding | None:
+def _loop_overhead(case: Case) -> Seen | None:
     """Time goes to code that is neither a model nor a tool."""
     costs = [run.own if _is_slow(run) else 0 for run in case.runs]
     if not case.costly(costs):
         return None
     turn = middle([run.own / max(len(run.replies), 1) for run in case.runs])
-    return case.finding(
-        "loop-overhead",
-        "whole",
-        "The loop itself takes time",
+    return Seen(
         f"{show_ms(ms(turn))} a turn are neither a model's nor a tool's",
-        (
-            "Look for code of yours that keeps the event loop busy (predicates, token counters, readers of streams, "
-            "other tasks), and move it into a thread or process. hotloop itself takes under 1 ms a run.",
-            "Look for code that keeps the event loop busy, and for what the framework does between calls.",
-        ),
         costs,
-        turn_ms=ms(turn),
+        case.counts(costs),
+        {"turn_ms": ms(turn)},
     )
 
 
@@ -92,4 +70,31 @@ def _thought(run: Run) -> float:
     return sum(acting) / len(acting) if acting else 0.0
 
 
-RULES = (repeated_answer, too_many_turns, loop_overhead)
+RULES = (
+    Rule(
+        "repeated-answer",
+        "whole",
+        "The same answer was generated again",
+        _repeated_answer,
+        do="Keep answers: Agent(answers=AnswerCache(...)).",
+        otherwise="Keep answers by question, for as long as they stay right.",
+    ),
+    Rule(
+        "too-many-turns",
+        "whole",
+        "A run takes many turns",
+        _too_many_turns,
+        do="Let the model write calls that need each other at once: Agent(plan=True). Or give it one tool that does "
+        "the whole errand. max_turns bounds how many there are.",
+        otherwise="Give the model one tool that does the whole errand, and bound its turns.",
+    ),
+    Rule(
+        "loop-overhead",
+        "whole",
+        "The loop itself takes time",
+        _loop_overhead,
+        do="Look for code of yours that keeps the event loop busy (predicates, token counters, readers of streams, "
+        "other tasks), and move it into a thread or process. hotloop itself takes under 1 ms a run.",
+        otherwise="Look for code that keeps the event loop busy, and for what the framework does between calls.",
+    ),
+)

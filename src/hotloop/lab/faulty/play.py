@@ -32,29 +32,38 @@ _BREATH = 0.05  # seconds between two texts that a neighbour asks for, who may b
 
 
 def play(setup: Setup) -> list[TraceRecord]:
-    """The records of a setup's runs. A run that fails is recorded, too."""
-    kept = _Kept()
-    run_virtual(_Play(setup, kept).all())
+    """The records of a setup's runs, of those that fail as well. To be called once at a time."""
+    run_virtual(_Play(setup).all())
     recorder.flush(_TOLD)
-    return kept.records
+    return _kept.take()
 
 
 class _Kept:
-    """An `Exporter` that keeps records in memory."""
+    """An `Exporter` that keeps records in memory until they are taken."""
 
     def __init__(self) -> None:
-        self.records: list[TraceRecord] = []
+        self._records: list[TraceRecord] = []
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        self.records += records
+        self._records += records
 
     def close(self) -> None: ...
 
+    def take(self) -> list[TraceRecord]:
+        """The records that have come."""
+        records, self._records = self._records, []
+        return records
+
+
+_kept = _Kept()  # one for all setups: recorders never let go of an exporter
+
 
 class _Play:
-    def __init__(self, setup: Setup, kept: _Kept) -> None:
+    """One setup at work."""
+
+    def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._kept = kept
+        self._agents: list[Agent] = []
         self._next = 0
         self._service = SimulatedTransport(Voice(setup), profile=setup.profile, seed=setup.seed, **setup.service)
         wire: Transport = self._service
@@ -69,6 +78,8 @@ class _Play:
             await asyncio.gather(*(self._ask_on(place) for place in range(self._setup.at_once)))
         finally:
             self._send_away()
+            for agent in self._agents:
+                await agent.aclose()
 
     async def _ask_on(self, place: int) -> None:
         """Ask one question after the other, until there is none left."""
@@ -85,7 +96,7 @@ class _Play:
     def _agent(self, run: int) -> Agent:
         setup = self._setup
         front = f"It is 2026-11-30 10:{run % 60:02d}:17. " if setup.clock else ""
-        return Agent(
+        agent = Agent(
             model="simulated",
             endpoint=self._wire,
             name=setup.name,
@@ -96,9 +107,11 @@ class _Play:
             **self._checked() if setup.blocked else {},
             sessions=":memory:",
             traces=False,
-            exporters=[self._kept],
+            exporters=[_kept],
             **setup.agent,
         )
+        self._agents.append(agent)
+        return agent
 
     def _question(self, run: int) -> str:
         setup = self._setup

@@ -58,5 +58,6 @@ def test_the_slower_of_two_requests_is_no_reply():
     lost = AttemptFacts(0, "svc", "gpt", "hedge", first.start + 20, first.end, "lost", usage=Usage(7, 7))
     hedged = replace(record, attempts=[first, lost, second])
     again = told(hedged)
-    assert Trace(again).usage == Trace(record).usage
+    assert Trace(again).usage == Trace(hedged).usage
+    assert [turn.usage for turn in again.turns] == [turn.usage for turn in record.turns]
     assert sorted(each.outcome for each in again.attempts) == ["failed", "ok", "ok"]

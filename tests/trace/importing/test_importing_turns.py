@@ -288,6 +288,23 @@ def test_a_span_that_waits_for_the_tools_of_its_reply_is_no_longer_that_than_the
     assert [call.head_start for call in found.turns[0].calls] == [5 * MS, 0]
 
 
+def test_tools_below_the_request_that_called_them_are_beside_it():
+    found = record(
+        agent("run", "", 0, 100),
+        chat("ask", "run", 0, 80),
+        tool("t1", "ask", 25, 60),
+        tool("t2", "ask", 26, 79),
+        chat("again", "run", 82, 100),
+    )
+    assert [(kind, start, end) for kind, _, start, end in path(found)] == [
+        ("decode", 0, 26),
+        ("tool", 26, 79),
+        ("overhead", 79, 82),
+        ("decode", 82, 100),
+    ]
+    assert [len(turn.calls) for turn in found.turns] == [2, 0]
+
+
 def test_an_agent_that_is_a_tool_is_taken_apart():
     found = record(
         agent("run", "", 0, 100),

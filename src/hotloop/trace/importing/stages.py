@@ -44,9 +44,18 @@ class Stages:
         stages = [stage for part in self._parts for stage in self._of(part)]
         if untraced:
             times = sorted((call.start - self._start, call.end - self._start) for _, call in untraced)
-            stages = list(_without(stages, together(times)))
+            stages = list(self._without(stages, together(times)))
             stages += (self._tool(turn, call, call.end) for turn, call in untraced)
         return sorted(stages, key=lambda stage: (stage.end, stage.start))
+
+    def _without(self, stages: Sequence[Stage], taken: list[Interval]) -> Iterator[Stage]:
+        """The stages without the run's own work at these times: nobody knows what of it was the tools'."""
+        for stage in stages:
+            if stage.kind != "overhead" or stage.lane:
+                yield stage
+                continue
+            for start, end in left_by(taken, stage.start, stage.end):
+                yield replace(stage, start=start, end=end, turn=self._turns.at(start + self._start, 0))
 
     def _of(self, part: Part) -> Iterator[Stage]:
         node = part.node
@@ -115,12 +124,3 @@ def _course(asked: Asked) -> Iterator[tuple[Kind, int, str]]:
     else:
         yield "prefill", asked.first, ""
         yield "decode", asked.end, ""
-
-
-def _without(stages: Sequence[Stage], taken: list[Interval]) -> Iterator[Stage]:
-    """The stages without the run's own work at these times: nobody knows what of it was the tools'."""
-    for stage in stages:
-        if stage.kind != "overhead" or stage.lane:
-            yield stage
-        else:
-            yield from (replace(stage, start=start, end=end) for start, end in left_by(taken, stage.start, stage.end))

@@ -12,9 +12,12 @@ _HOSTS = ("host.id", "host.name", "service.instance.id", "service.name")
 
 
 class Node:
-    """A span in its place; `start` and `end` are Unix nanoseconds, within those of its parent."""
+    """A span in its place; `start` and `end` are Unix nanoseconds, within those of its parent.
 
-    __slots__ = ("children", "end", "parent", "role", "span", "start")
+    `waits` tells of a request to a model that its span goes on until the tools have ended that the reply called.
+    """
+
+    __slots__ = ("children", "end", "parent", "role", "span", "start", "waits")
 
     def __init__(self, span: Span, role: Role) -> None:
         self.span = span
@@ -23,6 +26,7 @@ class Node:
         self.end = span.end
         self.parent: Node | None = None
         self.children: list[Node] = []
+        self.waits = span.attributes.get(AI_OPERATION) == AI_STREAM
 
 
 class Forest:
@@ -35,6 +39,7 @@ class Forest:
         self.tops += _cut_circles(nodes, self.tops)
         self._adopt()
         for top in self.tops:
+            _lift_tools(list(below(top)))
             self._set_times(top)
 
     def _linked(self, nodes: dict[str, Node]) -> list[Node]:
@@ -69,7 +74,6 @@ class Forest:
             return
         for node in fitting:
             _link(node, root)
-        root.children.sort(key=lambda node: (node.start, -node.end))
         self.tops = [*roots, *(node for node in orphans if node.parent is None)]
 
     def _set_times(self, top: Node) -> None:
@@ -123,6 +127,18 @@ def _cut_circles(nodes: dict[str, Node], tops: Sequence[Node]) -> list[Node]:
     return cut
 
 
+def _lift_tools(nodes: Sequence[Node]) -> None:
+    """Tools below the request that called them are beside it: where its span goes on, it only waits for them."""
+    for node in reversed(nodes):
+        tools = [child for child in node.children if child.role == "tool"]
+        if node.role == "model" and node.parent is not None and tools:
+            node.waits = True
+            node.children = [child for child in node.children if child.role != "tool"]
+            for tool in tools:
+                _link(tool, node.parent)
+        node.children.sort(key=lambda child: (child.start, -child.end))
+
+
 def _stand_in(orphans: Sequence[Node]) -> Node:
     first = orphans[0].span
     start, end = min(node.start for node in orphans), max(max(node.start, node.end) for node in orphans)
@@ -134,14 +150,14 @@ def _end(nodes: Sequence[Node]) -> int:
     """Give an end to those that have none, or one before their start; how many there were.
 
     Some instrumentations end the span of a streamed reply with its head: it lasts at least up to what they note later.
-    Vercel's AI SDK ends it with the tools that it called: it lasts at least until the last of them began, which is when
-    its call was complete.
+    Others end it with the tools that it called: it lasts at least until the last of them began, which is when its call
+    was complete.
     """
     unended = 0
     for node in reversed(nodes):
         if node.role == "model":
             node.end = max(node.end, _last_token(node))
-        if node.span.attributes.get(AI_OPERATION) == AI_STREAM:
+        if node.waits:
             node.end = _last_call(node) or node.end
         if node.end < node.start:
             node.end = max([node.start, *(child.end for child in node.children)])

@@ -97,24 +97,23 @@ class Turns:
             if turn.calls or turn.reply is None or turn.within is not following.within:
                 continue
             start, end = turn.reply.end, following.attempts[0].start
-            for spoken in _calls(turn.reply):
-                turn.calls.append(Call(spoken.name, spoken.call_id, None, spoken, start, max(start, end)))
+            if start < end:
+                turn.calls += [Call(each.name, each.call_id, None, each, start, end) for each in _calls(turn.reply)]
 
 
 def _turns(models: Sequence[Part]) -> list[Turn]:
-    """A request that failed is an attempt at the next reply of the same agent, on the same line."""
-    unanswered: dict[tuple[int, int], Turn] = {}
+    """A request that failed is an attempt at the next reply, if the same agent asks for that, on the same line."""
+    unanswered: dict[int, Turn] = {}
     turns: list[Turn] = []
     for part in sorted(models, key=lambda part: (part.node.start, part.node.end)):
-        whose = id(part.within), part.line
-        turn = unanswered.pop(whose, None)
-        if turn is None:
+        turn = unanswered.pop(part.line, None)
+        if turn is None or turn.within is not part.within:
             turn = Turn(len(turns), line=part.line, within=part.within)
             turns.append(turn)
         asked = read_asked(part.node)
         turn.attempts.append(asked)
         if asked.error:
-            unanswered[whose] = turn
+            unanswered[part.line] = turn
     return turns
 
 

@@ -14,11 +14,16 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 
 class Collected:
-    """What a collector at `url` was sent; `refused` are the paths that it takes nothing at."""
+    """What a collector at `url` was sent; `refused` are the paths that it takes nothing at.
+
+    It answers while it is `awake`.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.refused: set[str] = set()
+        self.awake = threading.Event()
+        self.awake.set()
         self.headers: list[dict[str, str]] = []
         self.traces: list[ExportTraceServiceRequest] = []
         self.measured: list[ExportMetricsServiceRequest] = []
@@ -60,6 +65,7 @@ def collecting() -> Iterator[Collected]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
+            collected.awake.wait(10)
             collected.headers.append({name.lower(): value for name, value in self.headers.items()})
             if self.path in collected.refused:
                 self.send_error(405)

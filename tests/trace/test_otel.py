@@ -8,13 +8,14 @@ import logging
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider
 
@@ -23,8 +24,10 @@ from hotloop.errors import ConfigError
 from hotloop.runs import Result
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 from hotloop.tools.running.tracecontext import trace_headers
+from hotloop.trace.otel.spans import spans_of
 from hotloop.trace.recorder import recorder
 from hotloop.units import NS_PER_MS
+from made_runs import run_of
 from otlp_collector import Collected, collecting, told
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -374,6 +377,43 @@ def test_one_that_comes_back_is_told_and_sent_to(collector: Collected, caplog: p
             collector.refused.clear()
     assert len(collector.spans) == 2
     exporter.close()
+
+
+def test_spans_that_find_too_many_waiting_are_counted_and_told_of_once(
+    collector: Collected, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MAX_QUEUE_SIZE", "MAX_EXPORT_BATCH_SIZE"):
+        monkeypatch.setenv(f"OTEL_BSP_{name}", "8")
+    exporter = OTelExporter(endpoint=collector.url)
+    collector.awake.clear()
+    with caplog.at_level(logging.WARNING):
+        exporter.export([run_of() for _ in range(10)])
+        collector.awake.set()
+        exporter.flush()
+        exporter.export([run_of()])
+        exporter.close()
+    sent, ended = len(collector.spans), 11 * len(spans_of(run_of()))
+    assert 8 < sent < ended
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.startswith("Spans are lost") and "8 wait already" in first
+    assert last == f"{ended - sent} spans were lost, for too many waited."
+
+
+def test_what_a_programs_own_provider_drops_is_not_kept_back(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(InMemorySpanExporter):
+        def export(self, spans: Any) -> Any:
+            awake.wait(10)
+            return super().export(spans)
+
+    awake = threading.Event()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(Slow(), 8, max_export_batch_size=8))
+    OTelExporter(tracer_provider=provider).export([run_of() for _ in range(10)])
+    awake.set()
+    provider.shutdown()
+    assert "Queue full" in caplog.text
 
 
 def test_what_waits_is_sent_when_the_process_ends(collector: Collected) -> None:

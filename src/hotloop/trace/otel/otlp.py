@@ -1,108 +1,41 @@
-"""The way to a collector: OpenTelemetry's own exporters, of whose troubles a person is told once."""
+"""The way to a collector: OpenTelemetry's own exporters, and the spans that wait for them."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from hotloop.trace.otel.ids import GivenIds
+from hotloop.trace.otel.troubles import Troubles
 
 _log = logging.getLogger("hotloop.trace")
-_THEIRS = (
-    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
-    "opentelemetry.sdk._shared_internal",
-)
 _WAITING = 16_384  # spans that may wait to be sent
-_ALL = "spans and metrics"
-_REFUSED = re.compile(r"batch (code: .*)")
-_UNREACHED = re.compile(r"(?:\[Errno -?\d+\]|due to) ([^'\")]+)")
-_WARNING = (
-    "No %s reach OpenTelemetry's collector at %s (%s). What is not sent is lost; runs are not held up. "
-    "This is told once, until it works again."
-)
 _SIGNALS = ("/v1/traces", "/v1/metrics")
-_here = threading.local()
-T = TypeVar("T")
-
-
-class _Quiet(logging.Filter):
-    """Keeps back what the SDK logs where we tell of it ourselves."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        heard: list[str] | None = getattr(_here, "heard", None)
-        if heard is not None:
-            heard.append(record.getMessage())
-        return heard is None
-
-
-_quiet = _Quiet()
-
-
-@contextmanager
-def quiet() -> Iterator[list[str]]:
-    """What the SDK would log in this thread, instead of its logging that."""
-    for name in _THEIRS:
-        logging.getLogger(name).addFilter(_quiet)  # which is there once, however often it is added
-    heard: list[str] = []
-    _here.heard = heard
-    try:
-        yield heard
-    finally:
-        _here.heard = None
-
-
-class _Troubles:
-    """What a person was told does not reach a collector; it is told once, until it works again."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def send(self, what: str, endpoint: str, export: Callable[[], T], good: T) -> T:
-        """Send something by `export`, which gives `good` if that arrived."""
-        with quiet() as heard:
-            result = export()
-        if result == good:
-            self._works(what)
-        else:
-            self._fails(what, endpoint, heard[0] if heard else "no reason given")
-        return result
-
-    def _works(self, what: str) -> None:
-        if self._told & {what, _ALL}:
-            self._told -= {what, _ALL}
-            _log.info("OpenTelemetry's collector takes %s again.", what)
-
-    def _fails(self, what: str, endpoint: str, reason: str) -> None:
-        refused = _REFUSED.search(reason)
-        which = what if refused else _ALL  # what cannot be reached takes nothing at all
-        if which not in self._told:
-            self._told.add(which)
-            found = refused or _UNREACHED.search(reason)
-            _log.warning(_WARNING, which, endpoint, (found[1] if found else reason).rstrip("."))
 
 
 class _Spans(OTLPSpanExporter):
-    def __init__(self, troubles: _Troubles, **options: Any) -> None:
+    """Sends spans; `taken` counts those that it was given to send."""
+
+    def __init__(self, troubles: Troubles, **options: Any) -> None:
         super().__init__(**options)
         self._troubles = troubles
+        self.taken = 0
 
     def export(self, spans: Any) -> SpanExportResult:
+        self.taken += len(spans)
         export = partial(super().export, spans)
         return self._troubles.send("spans", self._endpoint, export, SpanExportResult.SUCCESS)
 
@@ -112,7 +45,7 @@ class _Spans(OTLPSpanExporter):
 
 
 class _Metrics(OTLPMetricExporter):
-    def __init__(self, troubles: _Troubles, **options: Any) -> None:
+    def __init__(self, troubles: Troubles, **options: Any) -> None:
         super().__init__(**options)
         self._troubles = troubles
 
@@ -123,6 +56,27 @@ class _Metrics(OTLPMetricExporter):
     def shutdown(self, timeout_millis: float = 30_000, **more: Any) -> None:
         if not self._shutdown:
             super().shutdown(timeout_millis, **more)
+
+
+class _Waiting(BatchSpanProcessor):
+    """The spans that wait to be sent by an exporter. The SDK drops what is too much for it without a count."""
+
+    def __init__(self, exporter: _Spans, troubles: Troubles) -> None:
+        self._most = _most_waiting()
+        super().__init__(exporter, max_queue_size=self._most)
+        self._spans = exporter
+        self._troubles = troubles
+        self._came = 0
+        self._process = os.getpid()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if os.getpid() != self._process:  # what waited is the parent's
+            self._process, self._came = os.getpid(), self._spans.taken
+        if self._came - self._spans.taken >= self._most:
+            self._troubles.lose(self._most)
+        elif span.context is not None and span.context.trace_flags.sampled:
+            self._came += 1
+            super().on_end(span)
 
 
 class Collector:
@@ -136,7 +90,7 @@ class Collector:
     ) -> None:
         base = None if endpoint is None else _base(endpoint)
         options: dict[str, Any] = {"headers": dict(headers) or None, "timeout": timeout}
-        troubles = _Troubles()
+        self._troubles = troubles = Troubles()
         about = Resource.create({**({} if _is_named() else {"service.name": "hotloop"}), **resource})
         self.tracer_provider: TracerProvider | None = None
         self.meter_provider: MeterProvider | None = None
@@ -144,7 +98,7 @@ class Collector:
         if _wanted("TRACES"):
             spans = _Spans(troubles, endpoint=base and base + _SIGNALS[0], **options)
             self.tracer_provider = TracerProvider(resource=about, id_generator=GivenIds(), shutdown_on_exit=False)
-            self.tracer_provider.add_span_processor(BatchSpanProcessor(spans, max_queue_size=_most_waiting()))
+            self.tracer_provider.add_span_processor(_Waiting(spans, troubles))
             self._exporters.append(spans)
         if _wanted("METRICS"):
             metrics = _Metrics(troubles, endpoint=base and base + _SIGNALS[1], **options)
@@ -158,6 +112,7 @@ class Collector:
             for exporter in self._exporters:
                 exporter.shutdown()
             _log.warning("Not all spans and metrics could be sent within %g s; the others are lost.", seconds)
+        self._troubles.close()
 
 
 def ends_within(seconds: float, work: list[Callable[[], Any]]) -> bool:
@@ -186,6 +141,6 @@ def _is_named() -> bool:
     return bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in given
 
 
-def _most_waiting() -> int | None:
-    """None leaves it to the environment."""
-    return None if "OTEL_BSP_MAX_QUEUE_SIZE" in os.environ else _WAITING
+def _most_waiting() -> int:
+    given = os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE", "").strip()
+    return int(given) if given.isdecimal() else _WAITING

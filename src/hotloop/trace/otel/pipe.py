@@ -17,7 +17,7 @@ from hotloop.trace.otel import names
 from hotloop.trace.otel.ids import GivenIds, context_of, parent_of, position_in
 from hotloop.trace.otel.metrics import Measures
 from hotloop.trace.otel.names import METRICS, Semconv
-from hotloop.trace.otel.otlp import Collector, ends_within, quiet
+from hotloop.trace.otel.otlp import Collector, ends_within
 from hotloop.trace.otel.spans import Span, spans_of
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.w3c import Position, w3c_trace_id
@@ -63,8 +63,7 @@ class Pipe:
     def tell(self, record: TraceRecord, content: bool) -> None:
         """Tell of this run, with what was said if it has that and it is asked for."""
         if self._tracer is not None:
-            with quiet():  # a full queue is told of by who empties it
-                self._spans(self._tracer, record, content)
+            self._spans(self._tracer, record, content)
         if self._measures is not None:
             self._measures.take(record)
 

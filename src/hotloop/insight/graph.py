@@ -14,8 +14,7 @@ import msgspec
 
 from hotloop.insight.lanes import Reply, read_calls
 from hotloop.insight.pieces import Ask, Step, Turn
-from hotloop.trace.importing.stages import UNKNOWN_FIRST
-from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts, Usage
+from hotloop.trace.ledger import UNKNOWN_FIRST, AttemptFacts, Stage, TurnFacts, Usage
 from hotloop.trace.record import TraceRecord
 
 OWN = "hotloop"

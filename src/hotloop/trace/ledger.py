@@ -31,6 +31,10 @@ Kind = Literal[
 ]
 
 
+UNKNOWN_FIRST = "first token unknown"
+"""The note of a `decode` that is the whole reply, of whose first token nobody has told."""
+
+
 class Stage(msgspec.Struct, frozen=True, gc=False):
     """One stretch of time with an owner; `start` and `end` are nanoseconds of the run's clock."""
 
@@ -170,7 +174,7 @@ class Ledger:
     Its budget counts from `since` on, which is later than `start` if it waited for its session; 0 before it counts.
     `sent` is how many bytes of the conversation the service `sent_to` has seen. `tools` are those that the model is
     offered, `words` what was said, None unless somebody records it. `asked` is the newest request, with when it was
-    `begun` and `sent_at`.
+    `begun` and `sent_at`. `shown_at` is when there was first something to show, 0 for not yet.
     """
 
     __slots__ = (
@@ -183,6 +187,7 @@ class Ledger:
         "name",
         "sent",
         "sent_to",
+        "shown_at",
         "since",
         "stages",
         "start",
@@ -205,7 +210,7 @@ class Ledger:
         self.facts: dict[str, Any] = {}
         self.tools: Mapping[str, ToolFacts] = {}
         self.words: Words | None = None
-        self.turn = self.sent = self.since = 0
+        self.turn = self.sent = self.since = self.shown_at = 0
         self.sent_to: object = None
         self.asked: Any = None
         self.start = self.at = self.end = clock()
@@ -229,10 +234,12 @@ class Ledger:
 
     def shown(self, at: int) -> None:
         """At this time a person could be shown a text of the model, or what a tool is about; the earliest is kept."""
-        since = ms(at - self.start)
-        self.facts["first_feedback_ms"] = min(since, self.facts.get("first_feedback_ms", since))
+        if at < self.shown_at or not self.shown_at:
+            self.shown_at = at
 
     def close(self) -> None:
         """The run has ended."""
         self.asked = None
+        if self.shown_at:
+            self.facts["first_feedback_ms"] = ms(self.shown_at - self.start)
         self.end = self.mark("overhead", "end of run")

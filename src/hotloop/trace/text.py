@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Container, Sequence
 
-from hotloop.trace.ledger import AttemptFacts, Stage
+from hotloop.trace.ledger import UNKNOWN_FIRST, AttemptFacts, Stage
 from hotloop.trace.trace import BudgetRow, Trace
 from hotloop.units import NS_PER_MS, ms, show_ms
 from hotloop.visible import one_line
@@ -17,6 +17,7 @@ _LABELS = {"prefill": "first token", "decode": "text", "connect": "connect", "qu
 _SMALL = 0.005  # a part of the run below this share is summed up instead of drawn
 _TOOL_KINDS = ("tool", "cache", "wait")
 _REST = "hotloop itself"
+_REST_ELSEWHERE = "all between"
 _FIXED = 22  # columns of a line beside the label and the bar
 _LEAST_BAR = 16
 _REASON = 80  # characters of why a request failed
@@ -33,8 +34,9 @@ def timeline(trace: Trace, width: int = 88) -> str:
     if not drawn:
         return head
     labels = [one_line(_label(stage, trace)) for stage in drawn]
-    longest = max(map(_columns, [*labels, _REST]))
-    name_width = min(longest, 32, max(width - _FIXED - _LEAST_BAR, len(_REST)))
+    rest = _REST if trace.source == "hotloop" else _REST_ELSEWHERE
+    longest = max(map(_columns, [*labels, rest]))
+    name_width = min(longest, 32, max(width - _FIXED - _LEAST_BAR, len(rest)))
     bar_width = max(width - _FIXED - name_width, _LEAST_BAR)
     lines = [head]
     turn = -1
@@ -45,7 +47,7 @@ def timeline(trace: Trace, width: int = 88) -> str:
         length = (stage.end - stage.start) / NS_PER_MS
         bar = _bar(start, length, total, bar_width)
         lines.append(f"{margin:<7} {_fit(label, name_width)} {bar} {show_ms(length):>12}".rstrip())
-    lines.append(_remainder(trace, name_width, bar_width))
+    lines.append(_remainder(trace, _fit(rest, name_width), bar_width))
     return "\n".join(lines)
 
 
@@ -175,6 +177,8 @@ def _is_named(stage: Stage) -> bool:
 def _label(stage: Stage, trace: Trace) -> str:
     if stage.kind in _TOOL_KINDS:
         return stage.name + (f" ({stage.kind})" if stage.kind != "tool" else f" ({stage.note})" if stage.note else "")
+    if stage.kind == "decode" and stage.note == UNKNOWN_FIRST:
+        return "whole reply"
     if stage.kind == "decode" and any(facts.turn == stage.turn and facts.tools for facts in trace.turns):
         return "calls"
     if stage.kind == "queue" and stage.note.startswith("a place"):
@@ -184,10 +188,10 @@ def _label(stage: Stage, trace: Trace) -> str:
     return _LABELS.get(stage.kind, stage.kind)
 
 
-def _remainder(trace: Trace, name_width: int, bar_width: int) -> str:
+def _remainder(trace: Trace, label: str, bar_width: int) -> str:
     drawn = sum(ms(stage.end - stage.start) for stage in trace.critical_path() if _is_named(stage))
     rest = trace.end_to_end_ms - drawn
-    return f"{'':<7} {_fit(_REST, name_width)} {'':<{bar_width}} {show_ms(rest):>12}"
+    return f"{'':<7} {label} {'':<{bar_width}} {show_ms(max(rest, 0.0)):>12}"
 
 
 def _bar(start: float, length: float, total: float, width: int) -> str:

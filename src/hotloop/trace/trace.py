@@ -69,6 +69,11 @@ class Trace:
         return self._ledger.trace_id
 
     @property
+    def source(self) -> str:
+        """Who ran it: "hotloop", or another framework whose trace was imported."""
+        return self._ledger.source if isinstance(self._ledger, TraceRecord) else "hotloop"
+
+    @property
     def name(self) -> str:
         """The agent's name, "" if it has none."""
         return self._ledger.name

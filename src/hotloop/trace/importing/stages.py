@@ -13,10 +13,7 @@ from hotloop.trace.importing.intervals import Interval, left_by, together
 from hotloop.trace.importing.names import told_text
 from hotloop.trace.importing.parts import Part
 from hotloop.trace.importing.turns import Call, Turn, Turns
-from hotloop.trace.ledger import Kind, Stage
-
-UNKNOWN_FIRST = "first token unknown"
-"""The note of a reply of which nobody noted when its first token came: all of it is one stage."""
+from hotloop.trace.ledger import UNKNOWN_FIRST, Kind, Stage
 
 _OWN = "hotloop"  # the stages in traces of our own: see `hotloop.trace.otel.spans`
 _OWN_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}

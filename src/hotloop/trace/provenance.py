@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -37,10 +38,10 @@ def call_of(call_id: str) -> str:
 
 def _sources(spoken: Spoken, prompt: str, before: Sequence[Spoken]) -> tuple[str, ...] | None:
     found: dict[str, None] = {}
-    for value in list(_values(spoken.arguments))[:_VALUES]:
-        if value in prompt:
+    for value in islice(_values(spoken.arguments), _VALUES):
+        if value is not None and value in prompt:
             continue
-        where = _first_with(value, before)
+        where = None if value is None else _first_with(value, before)
         if where is None:
             return None
         if where:
@@ -60,8 +61,8 @@ def _first_with(value: str, before: Sequence[Spoken]) -> str | None:
     return None
 
 
-def _values(arguments: str | dict[str, Any]) -> Iterator[str]:
-    """The values that are somebody's, as text."""
+def _values(arguments: str | dict[str, Any]) -> Iterator[str | None]:
+    """The values that are somebody's, as text; None for one that has none."""
     left = [_decoded(arguments) if isinstance(arguments, str) else arguments]
     while left:
         value = left.pop()
@@ -70,7 +71,7 @@ def _values(arguments: str | dict[str, Any]) -> Iterator[str]:
         elif isinstance(value, list | tuple | set | frozenset):
             left += value
         elif not _is_anybodys(value):
-            yield str(value)
+            yield str(value) if isinstance(value, str | int | float) else None
 
 
 def _decoded(arguments: str) -> Any:

@@ -146,6 +146,11 @@ def test_the_earlier_of_the_runs_own_end_and_its_callers_holds(budget: Budget | 
     assert (deadline.end, deadline.tools_end) == (end * MS, tools_end * MS)
 
 
+def test_a_deadline_before_the_answer_still_tells_when_the_budget_stops_a_tool() -> None:
+    deadline = Deadline(FULL, 0, until_abort_ns=lambda now: 50 * MS - now)
+    assert deadline.before_answer(10 * MS, most=100 * MS).until_abort_ns(10 * MS) == 40 * MS
+
+
 # What is told of a run that went over
 
 

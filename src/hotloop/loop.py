@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hotloop.context.compaction import Compactor
     from hotloop.tools.approvals.store import PendingCall
     from hotloop.tools.prefetch.prefetcher import Prefetcher
+    from hotloop.tools.prefetch.prefetching import Prefetching
 
 _SAME_FAILURES = 3
 _TURN_LIMIT = (
@@ -110,19 +111,22 @@ class _Course(msgspec.Struct):
     asked_again: bool = False
 
 
-async def run(program: Program, run: RunContext) -> Answer:
+def run(program: Program, run: RunContext) -> Coroutine[Any, Any, Answer]:
     """The answer to the prompt at the end of the run's conversation, which gets every message of the run.
 
     Turns go on until the model answers without calls, or by the call that gives the answer. At the last turn, when the
     same call has failed three times, and when the budget has only its answer reserve left, it is asked without tools
     for the best answer from what it has; an answer of the wrong form is asked for once more.
-    Raises HotloopError, and Paused when a person must decide first.
+    It is to be awaited. Raises HotloopError, and Paused when a person must decide first.
     """
     require_prompt(run.prompt)
     run.conversation.begin(run.prompt, run.ledger.started, run.tasks)
     ahead = None if program.prefetcher is None else program.prefetcher.begin(run)
-    if ahead is None:
-        return await _turns(program, run, 0, _Course({}))
+    return _turns(program, run, 0, _Course({})) if ahead is None else _turns_with(ahead, program, run)
+
+
+async def _turns_with(ahead: Prefetching, program: Program, run: RunContext) -> Answer:
+    """The answer of a run in which calls are begun before they are made."""
     try:
         return await _turns(program, msgspec.structs.replace(run, ahead=ahead), 0, _Course({}))
     finally:

@@ -16,7 +16,6 @@ from hotloop.output.output import Output
 from hotloop.tools.defining.source import Offer
 from hotloop.tools.defining.tool import Tool
 from hotloop.tools.running.executor import Executor
-from hotloop.trace.ledger import Ledger
 
 if TYPE_CHECKING:
     from hotloop.tools.prefetch.prefetcher import Prefetcher
@@ -35,13 +34,9 @@ class Programs:
         known = offer.known()
         self.known = None if known is None else compiled(known)
 
-    async def ready(self, ledger: Ledger) -> ProgramCache:
-        """Them; sources that are known already connect beside the run."""
-        if self.known is None:
-            programs = await self.listed()
-            ledger.mark("connect", "tools listed")
-            return programs
-        if self._offer.sources:
+    def begin(self) -> ProgramCache | None:
+        """Them for a run, beside which sources connect; None if tools are to be `listed` first."""
+        if self.known is not None and self._offer.sources:
             self._offer.connect()
         return self.known
 

@@ -92,7 +92,7 @@ class Running(msgspec.Struct):
     until: int | None = None
 
 
-Work = Callable[[ProgramCache, Running], Awaitable[Answer]]
+Work = Callable[[ProgramCache, Running], Coroutine[Any, Any, Answer]]
 Begin = Callable[[], tuple[Program, Conversation]]
 Go = Callable[[Program, RunContext], Awaitable[Answer]]
 
@@ -244,6 +244,7 @@ class Runs:
         """The answer to what was asked, at the end of this conversation, within the budget; to be awaited."""
         ledger = run.ledger
         ledger.tools = program.tools
+        ledger.facts["max_parallel"] = program.executor.policy.max_parallel
         ledger.since = ledger.start if session is None else ledger.at
         watch = None if self._allowance is None else self._allowance.watch(ledger, ledger.since)
         work = self._work(run, program, conversation, go, session, watch)
@@ -259,9 +260,10 @@ class Runs:
         watch: Watch | None,
     ) -> Answer:
         asked, ledger = run.asked, run.ledger
-        deadline = Deadline(self._budget, ledger.since, run.until)
-        if watch is not None:
-            deadline.until_abort_ns = watch.left_for_tools
+        if watch is None:
+            deadline = Deadline(self._budget, ledger.since, run.until)
+        else:
+            deadline = Deadline(self._budget, ledger.since, run.until, watch.left_for_tools)
         aside = await self._aside(run, deadline, watch) if self._perceiving.any else ""
         compactor = None
         if session is not None or self._context.limit is not None:
@@ -331,7 +333,8 @@ class Runs:
         run = Running(asked, ledger, self._perceiving.recall(asked.prompt, asked.caller), until)
         try:
             try:
-                work = self._given(answer, run)
+                programs = self._programs.begin()
+                work = self._given(answer, run) if programs is None else answer(programs, run)
                 given = await (work if left is None else within(left, work))
                 if ledger.words is not None:
                     ledger.words.answer = given.text
@@ -359,8 +362,8 @@ class Runs:
 
     async def _given(self, answer: Work, run: Running) -> Answer:
         """The answer, once all tools are known."""
-        programs = await self._programs.ready(run.ledger)
-        run.ledger.facts["max_parallel"] = programs.executor.policy.max_parallel
+        programs = await self._programs.listed()
+        run.ledger.mark("connect", "tools listed")
         return await answer(programs, run)
 
     async def _pause(self, run_id: str, pause: loop.Paused, first: bool) -> ApprovalRequired:

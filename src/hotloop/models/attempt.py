@@ -104,10 +104,9 @@ class Attempt:
 
     @property
     def _known_bytes(self) -> int:
-        """How much of the prompt the service has seen in this run."""
-        ledger, length = self._ask.ledger, len(self._ask.messages)
-        seen = ledger.sent_to is self._service and ledger.sent <= length
-        return len(self._body) - length + ledger.sent if seen else 0
+        """How much of the prompt the service has seen, if it has answered in this run before."""
+        sent, length = self._ask.ledger.sent, len(self._ask.messages)
+        return len(self._body) - length + sent if sent <= length else 0
 
     async def _wait_for_place(self) -> None:
         """Raises ServiceBusy, and CircuitOpen if the service was closed off meanwhile."""
@@ -222,7 +221,7 @@ class Attempt:
                 reason,
                 usage,
                 len(self._body),
-                self._known_bytes,
+                self._known_bytes if ledger.sent_to is service else 0,
                 error,
             )
         )

@@ -88,7 +88,8 @@ class _Thought:
         self._goes_on = bool(ask.ledger.turns) and ask.ledger.sent_to is client.service  # so did the turn before
         foreign = ask.dialect not in (None, client.dialect)
         self._messages = translated(ask.messages, client.dialect) if foreign else ask.messages
-        self._max_tokens = _least(client.request.max_tokens, ask.max_tokens)
+        own, wanted = client.request.max_tokens, ask.max_tokens
+        self._max_tokens = own if wanted is None else wanted if own is None else min(own, wanted)
         self._added = b""  # messages that only this thought adds
         self._attempts = 0
         self._changed: set[type[ModelError]] = set()  # what the request was changed for, once each
@@ -199,10 +200,6 @@ class _Thought:
         if self._goes_on:
             _warn(self._ask, self._client.service.watch.reported(ledger.turns[-1].usage, reply.usage))
         ledger.turns.append(attempt.exchange.facts(ledger.turn, reply, self._attempts, request.stream))
-
-
-def _least(own: int | None, wanted: int | None) -> int | None:
-    return own if wanted is None else wanted if own is None else min(own, wanted)
 
 
 def _warn(ask: Ask, told: str) -> None:

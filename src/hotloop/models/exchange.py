@@ -106,7 +106,7 @@ class Exchange:
             self.gap = now - self.since
         self.last = self.since = now
         self.reads += 1
-        if not self.spoke and self.stream.speaks:
+        if not self.spoke and self.stream.texts:
             self.spoke = now
         return True
 
@@ -130,7 +130,7 @@ class Exchange:
         events = self._last_events + self.stream.close()
         if not self.first and self.stream.tokens:  # a whole reply, parsed only now
             self.first = self.last = self.clock()
-            self.spoke = self.first if self.stream.speaks else 0
+            self.spoke = self.first if self.stream.texts else 0
         if self.claim is not None and (events or self.stream.error is None) and not self.claim():
             raise asyncio.CancelledError  # as the task of this reply has been; it would hear of it a moment later
         if events:

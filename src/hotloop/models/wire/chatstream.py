@@ -45,9 +45,10 @@ class ChatStream:
     """Parses one reply, streamed or whole.
 
     Feed it the body's bytes, then `close` it; both return the events that became certain. Afterwards `error` says why
-    there is no usable reply, or `reply()` is the reply. `tokens` counts the pieces of text, reasoning and calls that
-    have arrived, `done` tells that the service has said it is finished. `max_tokens` is the cap that was asked for:
-    some servers report a cut reply as complete. `calls` are the calls that are being written, None before the first.
+    there is no usable reply, or `reply()` is the reply. `texts` are its text so far, `tokens` counts the pieces of
+    text, reasoning and calls that have arrived, `done` tells that the service has said it is finished. `max_tokens` is
+    the cap that was asked for: some servers report a cut reply as complete. `calls` are the calls that are being
+    written, None before the first.
     """
 
     __slots__ = (
@@ -63,11 +64,11 @@ class ChatStream:
         "_sealed",
         "_server_ms",
         "_source",
-        "_text",
         "_usage",
         "calls",
         "done",
         "error",
+        "texts",
         "tokens",
     )
 
@@ -76,7 +77,7 @@ class ChatStream:
         self._source: EventSource | None = None
         self._plain: list[bytes] = []
         self._held = 0
-        self._text: list[str] = []
+        self.texts: list[str] = []
         self._reasoning: list[str] = []
         self.calls: CallAssembler | None = None
         self._sealed: list[Call] = []
@@ -132,7 +133,7 @@ class ChatStream:
         if self.error is not None:
             raise self.error
         return Reply(
-            "".join(self._text),
+            "".join(self.texts),
             self._sealed,
             self._finish or "stop",
             usage_of(self._usage),
@@ -145,11 +146,6 @@ class ChatStream:
     def started(self) -> bool:
         """True once any part of the reply has been told as an event."""
         return self.tokens > 0
-
-    @property
-    def speaks(self) -> bool:
-        """True once there is text."""
-        return bool(self._text)
 
     @property
     def written(self) -> int | None:
@@ -182,7 +178,7 @@ class ChatStream:
             self._chunks(payloads(before), events)
         if texts and not self.done and self.error is None:
             self.tokens += len(texts)
-            self._text += texts
+            self.texts += texts
             events += map(TextDelta, texts)
         return b"" if self.done else after
 
@@ -196,7 +192,7 @@ class ChatStream:
 
     def _chunks(self, chunks: list[bytes], events: list[Event]) -> None:
         """Read chunks one by one; the straight way through is a chunk with nothing but text."""
-        texts = self._text
+        texts = self.texts
         if chunks and chunks[-1] == _DONE:
             self.done = True
             chunks.pop()
@@ -253,10 +249,10 @@ class ChatStream:
         """A message in place of a delta: the whole reply; in later chunks all of its text so far, or more of it."""
         if self.tokens and not self._by_message:
             return  # the deltas once more
-        known = "".join(self._text)
+        known = "".join(self.texts)
         if isinstance(message.content, str):
             text = message.content.removeprefix(known)
-            self._text[:] = [known + text]
+            self.texts[:] = [known + text]
             if text:
                 self.tokens += 1
                 events.append(TextDelta(text))
@@ -276,7 +272,7 @@ class ChatStream:
             events.append(ReasoningDelta(reasoning))
         if delta.refusal:
             self.tokens += 1
-            self._text.append(delta.refusal)
+            self.texts.append(delta.refusal)
             events.append(TextDelta(delta.refusal))
         if delta.function_call:
             self._called([{"function": delta.function_call}], events)
@@ -298,7 +294,7 @@ class ChatStream:
             return ""
         if isinstance(text := part.get("text"), str) and text:
             self.tokens += 1
-            self._text.append(text)
+            self.texts.append(text)
             events.append(TextDelta(text))
         thinking = part.get("thinking")
         pieces = (

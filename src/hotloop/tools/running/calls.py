@@ -164,8 +164,8 @@ class ReplyCalls(msgspec.Struct, eq=False):
                 job.waited,
                 job.saved,
                 job.missed,
-                max(reply_end - job.sealed, 0),
-                tuple(other.call_id for other, _ in job.edges),
+                reply_end - job.sealed,
+                tuple([other.call_id for other, _ in job.edges]) if job.edges else (),
                 job.lane,
             )
             for job in self.jobs

@@ -28,19 +28,11 @@ class DaemonPool(Executor):
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
-        self._unfinished = 0
         self._lock = threading.Lock()
-
-    @property
-    def free(self) -> int:
-        """How many more functions would begin at once."""
-        return self._size - self._unfinished
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """See `concurrent.futures.Executor.submit`."""
         future: Future[T] = Future()
-        with self._lock:
-            self._unfinished += 1
         self._jobs.put((future, lambda: function(*args, **kwargs)))
         if not self._idle.acquire(blocking=False):
             self._start_thread()
@@ -64,9 +56,26 @@ class DaemonPool(Executor):
                 except BaseException as error:  # the waiter decides what it means
                     future.set_exception(error)
             del future, job
-            with self._lock:
-                self._unfinished -= 1
             self._idle.release()
+
+
+class CountedPool(DaemonPool):
+    """One that tells how many more functions would begin at once: `free`."""
+
+    def __init__(self, size: int, depth: int = 0) -> None:
+        super().__init__(size, depth)
+        self.free = size
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """See `concurrent.futures.Executor.submit`."""
+        self._count(-1)
+        future = super().submit(function, *args, **kwargs)
+        future.add_done_callback(lambda _: self._count(1))
+        return future
+
+    def _count(self, by: int) -> None:
+        with self._lock:
+            self.free += by
 
 
 class _Here(threading.local):
@@ -74,19 +83,20 @@ class _Here(threading.local):
 
 
 _here = _Here()
-_pools: dict[tuple[int, int, bool], DaemonPool] = {}
+_pools: dict[tuple[int, int], DaemonPool] = {}
+_ahead: dict[int, CountedPool] = {}
 
 
-def pool(size: int, *, ahead: bool = False) -> DaemonPool:
+def pool(size: int) -> DaemonPool:
     """The process's pool of this size; for tools of an agent that itself is run by a tool in such a pool, the next one.
 
-    With one pool for both, the outer tools could hold all the threads that they wait for. Calls begun `ahead` have
-    pools of their own.
+    With one pool for both, the outer tools could hold all the threads that they wait for.
     """
-    key = size, _here.depth, ahead
-    return _pools.get(key) or _pools.setdefault(key, DaemonPool(size, _here.depth))
+    key = size, _here.depth
+    return _pools.get(key) or _pools.setdefault(key, DaemonPool(*key))
 
 
-def pool_ahead() -> DaemonPool:
+def pool_ahead() -> CountedPool:
     """The one for calls that are begun before the model makes them, so that they never hold up those that it makes."""
-    return pool(MOST_AHEAD, ahead=True)
+    depth = _here.depth
+    return _ahead.get(depth) or _ahead.setdefault(depth, CountedPool(MOST_AHEAD, depth))

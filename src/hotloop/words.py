@@ -1,4 +1,4 @@
-"""Words of messages: which name was meant, which there are, a long text cut short; and a name that is still free."""
+"""Words of messages: which name was meant, which there are and how many, a long text cut short; and a free name."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def listed(name: str, names: Iterable[str]) -> str:
     more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
     meant = f" (did you mean {near}?)" if near else ""
     return f"{', '.join(map(short, known[:_LISTED])) or 'nothing'}{more}{meant}"
+
+
+def counted(number: int, noun: str) -> str:
+    """How many there are of what a noun with a regular plural names: "1 prompt", "1,204 prompts"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def short(text: str, most: int = 60) -> str:

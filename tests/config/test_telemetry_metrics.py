@@ -70,6 +70,7 @@ telemetry:
     ("text", "told"),
     [
         ("telemetry: {alerts: [{when: error_rate, over: 0.1, to: [webhook]}]}", "there is no webhook in this section"),
+        ("telemetry: {alerts: [{when: error_rate, over: 0.1, to: [logg]}]}", r"there is no logg .*\(did you mean log"),
         ("telemetry: {webhook: '${HOOK}'}", "its value comes from the environment and is not shown"),
     ],
 )

@@ -95,7 +95,7 @@ def test_nobody_there_is_told_and_holds_nobody_up(caplog, receiver):
     hook = Webhook(receiver.url)
     hook.tell(ALERT)
     hook.close()
-    assert "could not be told to http://127.0.0.1/***: " in caplog.text
+    assert f"could not be told to http://127.0.0.1:{receiver.server.server_port}/***: " in caplog.text
     assert "Connection refused" in caplog.text
 
 
@@ -116,7 +116,17 @@ def test_it_goes_on_after_it_was_closed_and_leaves_no_thread(receiver):
     assert not [thread for thread in threading.enumerate() if thread.name == "hotloop webhook"]
 
 
-@pytest.mark.parametrize("url", ["", "example.org/hook", "ftp://example.org/secret", "https://me:secret@example.org/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.org/hook",
+        "ftp://example.org/secret",
+        "https://me:secret@example.org/",
+        "https://:secret@example.org/",
+        "https://example.org:99999/secret",
+    ],
+)
 def test_what_is_no_url_of_the_web_is_refused_without_showing_it(url):
     with pytest.raises(ConfigError) as refused:
         Webhook(url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hotloop import ConfigError, Usage
 from hotloop.trace.alerts.alert import Alert
 from hotloop.trace.alerts.alerts import Alerts
 from hotloop.trace.alerts.rule import AlertRule
+from hotloop.trace.alerts.webhook import Webhook
 from hotloop.trace.declared import Declared, Owners
 from hotloop.trace.record import TraceRecord
 from made_runs import AT, run_of
@@ -22,7 +24,7 @@ OWNED = Declared(owners=Owners(tools={"lookup": "team-orders"}, models={"gpt": "
 class Heard:
     """A place that keeps what it is told."""
 
-    def __init__(self, name: str = "log") -> None:
+    def __init__(self, name: str = "heard") -> None:
         self.name = name
         self.alerts: list[Alert] = []
 
@@ -92,14 +94,15 @@ def test_without_a_limit_of_its_own_a_rule_takes_the_budgets():
     assert told(rule, runs(*[0.3] * 5)) == []
 
 
-@pytest.mark.parametrize(
-    ("over", "value"), [(900, 1000), ("45%", 0.5), (1100, None), ("55%", None)], ids=["tokens", "share", "", "no share"]
-)
+@pytest.mark.parametrize(("over", "value"), [(900, 1000), (5, 1000), ("45%", 0.5), (1100, None), ("55%", None)])
 def test_a_context_is_held_against_tokens_or_a_share_of_its_limit(over, value):
     alerts = told(AlertRule(when="context", over=over, at_least=5), runs(*[0.1] * 5, declared=OWNED))
     assert [(alert.of, alert.value, alert.owner) for alert in alerts] == (
         [] if value is None else [("gpt", value, "ml")]
     )
+    for alert in alerts:
+        unit = "tokens" if type(over) is int else "of its limit"
+        assert re.search(rf"the p95 of the prompts of gpt is [\d,]+%? {unit}, over [\d,]+%? {unit} ", alert.text)
 
 
 def test_a_share_of_a_limit_that_nobody_knows_is_told_of_nobody():
@@ -155,25 +158,25 @@ def test_an_alert_goes_to_all_places_or_to_those_that_its_rule_names_and_one_tha
         def tell(self, alert: Alert) -> None:
             raise OSError("no disk")
 
-    log, webhook = Heard(), Heard("webhook")
+    heard, webhook = Heard(), Heard("webhook")
     rules = [
         AlertRule(when="tool_p95", over=0.4, at_least=1),
         AlertRule(when="end_to_end_p95", over=0.4, at_least=1, to=("webhook",)),
     ]
-    alerts = Alerts(rules, [Broken("prometheus"), log, webhook])
+    alerts = Alerts(rules, [Broken("prometheus"), heard, webhook])
     alerts.export(runs(1.0))
-    assert [alert.name for alert in log.alerts] == ["tool_p95"]
+    assert [alert.name for alert in heard.alerts] == ["tool_p95"]
     assert [alert.name for alert in webhook.alerts] == ["tool_p95", "end_to_end_p95"]
     assert "could not be told to prometheus: no disk" in caplog.text
     alerts.close()
-    assert log.name == webhook.name == "closed"
+    assert heard.name == webhook.name == "closed"
 
 
 def test_alerts_are_logged_as_warnings_and_nothing_in_a_name_acts_on_a_terminal(caplog):
     Alerts([AlertRule(when="tool_p95", over=0.4, at_least=1)]).export([run_of({"look\x1b[2Jup": 1.0})])
     (line,) = caplog.records
     assert (line.name, line.levelno) == ("hotloop.alerts", logging.WARNING)
-    assert "look\\u001b[2Jup is 1,000 ms, over 400 ms" in line.getMessage()
+    assert "look\\u001b[2Jup is 1,000 ms, over 400 ms (1 value in 300 s)." in line.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,9 @@ def test_alerts_are_logged_as_warnings_and_nothing_in_a_name_acts_on_a_terminal(
         ({"when": "tpot_jitter", "over": float("nan")}, "give a number"),
         ({"when": "error_rate", "over": 0.1, "tool": "lookup"}, "error_rate is not about a tool"),
         ({"when": "over_budget", "over": 0.1, "row": "tols"}, "did you mean tools"),
-        ({"when": "error_rate", "over": 0.1, "to": ["pager"]}, "to"),
+        ({"when": "context", "over": 0.8}, "give tokens, or a share like 80%"),
+        ({"when": "tpot_jitter", "over": "300%"}, "give a number"),
+        ({"when": "error_rate", "over": 0.1, "to": [""]}, "to"),
         ({"when": "error_rate", "over": 0.1, "window": 0}, "window"),
     ],
 )
@@ -204,3 +209,16 @@ def test_rules_that_cannot_be_told_apart_or_told_anywhere_are_refused():
     Alerts([rule, AlertRule(when="error_rate", over=0.5, name="many errors")])
     with pytest.raises(ConfigError, match="error_rate is told to webhook; there are log"):
         Alerts([AlertRule(when="error_rate", over=0.1, to=("webhook",))])
+    for places in ([Webhook("http://a"), Webhook("http://b")], [Heard("log")]):
+        with pytest.raises(ConfigError, match=rf"several places named {places[0].name} .* give one another name"):
+            Alerts([rule], places)
+
+
+def test_a_place_has_any_name_by_which_rules_call_it():
+    pager, team = Heard("pager"), Heard("team-orders")
+    rules = [
+        AlertRule(when="tool_p95", over=0.4, at_least=1, to=("team-orders",)),
+        AlertRule(when="end_to_end_p95", over=0.4, at_least=1, to=("pager",)),
+    ]
+    Alerts(rules, [pager, team, Webhook("http://a", name="chat")]).export(runs(1.0))
+    assert [[alert.name for alert in place.alerts] for place in (pager, team)] == [["end_to_end_p95"], ["tool_p95"]]

@@ -12,6 +12,7 @@ from hotloop.fields import Secret, Text, require
 from hotloop.masks import masked
 from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.otel.exporter import OTelExporter, OTelOptions
+from hotloop.words import listed
 
 if TYPE_CHECKING:
     from hotloop.trace.alerts.alerts import Alerts
@@ -45,10 +46,11 @@ class TelemetrySpec(msgspec.Struct, frozen=True, kw_only=True):
             from hotloop.trace.alerts.webhook import check_url
 
             check_url(self.webhook)
-        for place, rule in enumerate(self.alerts):
-            for name in ("webhook", "prometheus"):
-                declared = name not in rule.to or getattr(self, name) is not None
-                require(declared, f"alerts[{place}].to: there is no {name} in this section; declare it here, too")
+        places = ["log", *(name for name in ("webhook", "prometheus") if getattr(self, name) is not None)]
+        for number, rule in enumerate(self.alerts):
+            for name in rule.to:
+                there = f"alerts[{number}].to: there is no {name} in this section; there are {listed(name, places)}"
+                require(name in places, there)
 
     def __repr__(self) -> str:
         return masked(self)

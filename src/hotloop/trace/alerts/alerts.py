@@ -19,12 +19,19 @@ _log = logging.getLogger("hotloop.alerts")
 class Alerts:
     """An `Exporter` that tells alerts by these `rules`: to the log, and `to` these other places, such as a `Webhook`.
 
-    Raises ConfigError for a rule that is told at a place that there is not, or cannot be told from another.
+    Raises ConfigError for a rule that is told at a place that there is not, and for rules or places that cannot be told
+    from each other.
     """
 
     def __init__(self, rules: Sequence[AlertRule], to: Sequence[Sink] = ()) -> None:
         self._watches = [Watch(rule) for rule in rules]
-        self._sinks: dict[str, Sink] = {sink.name: sink for sink in (LogSink(), *to)}
+        sinks: list[Sink] = [LogSink(), *to]
+        self._sinks = {sink.name: sink for sink in sinks}
+        for sink in sinks:
+            alone = sum(other.name == sink.name for other in sinks) == 1
+            require(
+                alone, f"There are several places named {sink.name} that alerts are told at; give one another name."
+            )
         names = [(rule.name or rule.when, rule.about) for rule in rules]
         for rule, name in zip(rules, names, strict=True):
             require(names.count(name) == 1, f"There are several rules {name[0]}; give one another name.")

@@ -16,6 +16,7 @@ class Figure:
     def __init__(self, rule: AlertRule, signal: Signal) -> None:
         self.since: float | None = None
         self._rule = rule
+        self._limit = rule.limit
         self._signal = signal
         self._budget: float | None = None
         self._window = Window(rule.window, _MOST)
@@ -29,7 +30,7 @@ class Figure:
     @property
     def limit(self) -> float | None:
         """What it may not be over; None if nobody has said so."""
-        return self._budget if self._rule.limit is None else self._rule.limit
+        return self._budget if self._limit is None else self._limit
 
     def add(self, at: float, reading: Reading) -> None:
         """One more value."""

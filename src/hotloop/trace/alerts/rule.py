@@ -15,7 +15,6 @@ from hotloop.words import listed
 When = Literal[
     "tool_p95", "end_to_end_p95", "context", "cached_share_falls", "tpot_jitter", "over_budget", "error_rate"
 ]
-Place = Literal["log", "webhook", "prometheus"]
 
 _TIMES = ("tool_p95", "end_to_end_p95")  # which may be held against the budget instead of a limit
 _SHARES = ("cached_share_falls", "over_budget", "error_rate")
@@ -35,9 +34,9 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     | over_budget | the share of the runs in which a `row` of the budget, None: any, was over | a share |
     | error_rate | the share of the runs that failed | a share |
 
-    A time is seconds or a text ("400ms"), a share a number or a text (0.05, "5%"). `model` is the one that it is about,
-    None: each. `name` tells it from others of the same `when`. `to` are the places it is told at, none: all that there
-    are. Raises ConfigError.
+    A time is seconds or a text ("400ms"), a share a number or a text (0.05, "5%"), of the context always a text.
+    `model` is the one that it is about, None: each. `name` tells it from others of the same `when`. `to` are the names
+    of the places it is told at, none: all that there are. Raises ConfigError.
     """
 
     when: When
@@ -48,7 +47,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     window: Seconds = 300.0
     at_least: Count = 20
     name: Text | None = None
-    to: tuple[Place, ...] = ()
+    to: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(AlertRule, msgspec.structs.asdict(self), "AlertRule")
@@ -65,37 +64,41 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def limit(self) -> float | None:
         """What the figure may not be over, in seconds, tokens or as a number; None for what the budget says."""
-        return self._read()[0]
+        return self._read()
 
     @property
     def of_context(self) -> bool:
-        """Whether the limit is a share of what the context may hold."""
-        return self._read()[1]
+        """Whether the limit is a share of what the context may hold, and not tokens."""
+        return self.when == "context" and isinstance(self.over, str) and self.over.strip().endswith("%")
 
     @property
     def about(self) -> str | None:
         """The tool, model or row that it is about; None for each."""
         return self.tool or self.model or self.row
 
-    def _read(self) -> tuple[float | None, bool]:
-        """The limit, and whether it was written as a percentage. Raises ConfigError."""
+    def _read(self) -> float | None:
+        """The limit. Raises ConfigError for what is none."""
         if self.over is None:
-            return None, False
-        percents = isinstance(self.over, str) and self.over.strip().endswith("%")
+            return None
         try:
-            value = self._number(self.over, percents)
+            value = self._number(self.over)
         except ValueError:
             value = math.nan
-        most = 1.0 if self.when in _SHARES or percents else math.inf
-        require(0 <= value <= most and math.isfinite(value), f"AlertRule(over={self.over!r}): {self._expected()}.")
-        return value, percents
+        least, most = (0, 1) if self._is_share else (1 if self.when == "context" else 0, math.inf)
+        fits = least <= value <= most and math.isfinite(value)
+        require(fits, f"AlertRule(over={self.over!r}): {self._expected()}.")
+        return value
 
-    def _number(self, over: float | str, percents: bool) -> float:
+    @property
+    def _is_share(self) -> bool:
+        return self.when in _SHARES or self.of_context
+
+    def _number(self, over: float | str) -> float:
         if self.when in _TIMES:
             return parse_duration(over)
-        if isinstance(over, str):
-            return float(over.strip().removesuffix("%")) / (100 if percents else 1)
-        return over
+        if self._is_share and isinstance(over, str) and over.strip().endswith("%"):
+            return float(over.strip().removesuffix("%")) / 100
+        return float(over)
 
     def _expected(self) -> str:
         if self.when in _TIMES:

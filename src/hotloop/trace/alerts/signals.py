@@ -21,11 +21,9 @@ class Reading(NamedTuple):
     limit: float | None = None
 
 
-_FEWEST_TOKENS = 10  # of a prompt: what is less is a share
-
 Read = Callable[[Measured, AlertRule], Iterator[Reading]]
 SumUp = Callable[[Window], float]
-Show = Callable[[float], str]
+Show = Callable[[float, AlertRule], str]
 OwnerOf = Callable[[Owners, str], str]
 
 
@@ -43,21 +41,20 @@ class Signal(NamedTuple):
     falls: bool = False
 
 
-def _seconds(seconds: float) -> str:
+def _seconds(seconds: float, rule: AlertRule) -> str:
     return show_ms(seconds * 1000)
 
 
-def _share(share: float) -> str:
+def _share(share: float, rule: AlertRule) -> str:
     return f"{share:.1%}"
 
 
-def _number(value: float) -> str:
+def _number(value: float, rule: AlertRule) -> str:
     return f"{value:,.1f}"
 
 
-def _context(value: float) -> str:
-    is_share = value < _FEWEST_TOKENS
-    return f"{value:.0%} of its limit" if is_share else f"{value:,.0f} tokens"
+def _context(value: float, rule: AlertRule) -> str:
+    return f"{value:.0%} of its limit" if rule.of_context else f"{value:,.0f} tokens"
 
 
 def _p95(window: Window) -> float:

@@ -10,6 +10,7 @@ from hotloop.trace.alerts.rule import AlertRule
 from hotloop.trace.alerts.signals import SIGNALS
 from hotloop.trace.measured import Measured
 from hotloop.units import NS_PER_S, show_span
+from hotloop.words import counted
 
 _MOST = 50  # figures of one rule
 
@@ -64,13 +65,13 @@ class Watch:
         )
 
     def _told(self, of: str, value: float | None) -> str:
-        shown = "no longer seen" if value is None else self._signal.show(value)
+        shown = "no longer seen" if value is None else self._signal.show(value, self.rule)
         return self._signal.told.format(of=of or "the model", value=shown)
 
     def _compared(self, figure: Figure, began: bool, lasted: float) -> str:
-        limit = self._signal.show(figure.limit or 0.0)
+        limit = self._signal.show(figure.limit or 0.0, self.rule)
         if began:
-            return f", over {limit} ({len(figure):,} values in {_span(self.rule.window)})."
+            return f", over {limit} ({counted(len(figure), 'value')} in {_span(self.rule.window)})."
         return f" now; it was over {limit} for {_span(lasted)}."
 
 

@@ -35,7 +35,8 @@ def check_url(url: str) -> None:
     """Raise ConfigError, which does not show it, for what alerts cannot be posted to."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+        usable = usable and parts.port != 0  # which raises if it is none
     except ValueError:
         usable = False
     require(
@@ -46,17 +47,16 @@ def check_url(url: str) -> None:
 class Webhook:
     """Posts each alert to a URL: an object with `text`, as chats want it, and all else that the alert has.
 
-    Each of three tries may take `timeout` seconds. Of the URL only the host is ever shown, for the rest is often what
-    lets one in. Raises ConfigError for what is no URL of the web.
+    `name` is what rules call it. Each of three tries may take `timeout` seconds. Of the URL only the host and its port
+    are ever shown, for the rest is often what lets one in. Raises ConfigError for what is no URL of the web.
     """
 
-    name = "webhook"
-
-    def __init__(self, url: str, *, timeout: float = 5.0) -> None:
+    def __init__(self, url: str, *, name: str = "webhook", timeout: float = 5.0) -> None:
         check_url(url)
         parts = urlsplit(url)
+        self.name = name
         self._url = url
-        self._where = f"{parts.scheme}://{parts.hostname}/***"
+        self._where = f"{parts.scheme}://{parts.netloc}/***"
         self._timeout = timeout
         self._open = build_opener(_NoRedirect).open
         self._waiting: SimpleQueue[Alert | None] = SimpleQueue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,7 +94,7 @@ class Running(msgspec.Struct):
 
 Work = Callable[[ProgramCache, Running], Coroutine[Any, Any, Answer]]
 Begin = Callable[[], tuple[Program, Conversation]]
-Go = Callable[[Program, RunContext], Awaitable[Answer]]
+Go = Callable[[Program, RunContext], Coroutine[Any, Any, Answer]]
 
 
 class Runs:
@@ -169,16 +169,19 @@ class Runs:
         caller = Caller(run_id, self.name, of, user or owner, self._grants if given is None else given, position)
         asked = Asked(prompt, caller, emit, bool(options.get("background")))
 
-        async def answer(programs: ProgramCache, run: Running) -> Answer:
-            if options.get("trace_id") and programs.executor.asks:
-                await asyncio.to_thread(self.approvals.check_free, run_id)
+        def answer(programs: ProgramCache, run: Running) -> Coroutine[Any, Any, Answer]:
             if session is not None:
                 begin = partial(self._begun, programs, session.live, run)
-                return await self._in_session(session, run, begin, loop.run)
+                return self._in_session(session, run, begin, loop.run)
             go = loop.run if self._answering is None else self._answering.answer
-            return await self._answer(run, programs.for_prompt(prompt), self.start.branch(), go)
+            return self._answer(run, programs.for_prompt(prompt), self.start.branch(), go)
 
-        return await self._run(asked, answer)
+        async def answer_if_free(programs: ProgramCache, run: Running) -> Answer:
+            if programs.executor.asks:
+                await asyncio.to_thread(self.approvals.check_free, run_id)
+            return await answer(programs, run)
+
+        return await self._run(asked, answer_if_free if options.get("trace_id") else answer)
 
     async def resume(self, run_id: str, emit: Emit = nobody, session: Access | None = None) -> Result:
         """See `Agent.resume` and `Session.resume`."""
@@ -247,29 +250,22 @@ class Runs:
         ledger.facts["max_parallel"] = program.executor.policy.max_parallel
         ledger.since = ledger.start if session is None else ledger.at
         watch = None if self._allowance is None else self._allowance.watch(ledger, ledger.since)
-        work = self._work(run, program, conversation, go, session, watch)
+        context = self._context_of(run, conversation, session, watch)
+        work = self._perceived(run, program, context, go) if self._perceiving.any else go(program, context)
         return work if watch is None else watch.hold(work)
 
-    async def _work(
-        self,
-        run: Running,
-        program: Program,
-        conversation: Conversation,
-        go: Go,
-        session: LiveSession | None,
-        watch: Watch | None,
-    ) -> Answer:
+    def _context_of(
+        self, run: Running, conversation: Conversation, session: LiveSession | None, watch: Watch | None
+    ) -> RunContext:
         asked, ledger = run.asked, run.ledger
         if watch is None:
             deadline = Deadline(self._budget, ledger.since, run.until)
         else:
             deadline = Deadline(self._budget, ledger.since, run.until, watch.left_for_tools)
-        aside = await self._aside(run, deadline, watch) if self._perceiving.any else ""
         compactor = None
         if session is not None or self._context.limit is not None:
             compactor = self._compactor(conversation) if session is None else session.compactor_of(conversation)
-            compactor.aside = aside
-        context = RunContext(
+        return RunContext(
             ledger,
             asked.emit,
             deadline,
@@ -280,18 +276,24 @@ class Runs:
             asked.background,
             watch,
             tasks=self._context.tasks,
-            aside=aside,
             compactor=compactor,
             new_compactor=self._compactor,
             fetch=None if session is None else partial(session.store.result, session.key),
         )
-        return await go(program, context)
 
-    async def _aside(self, run: Running, deadline: Deadline, watch: Watch | None) -> str:
+    async def _perceived(self, run: Running, program: Program, context: RunContext, go: Go) -> Answer:
+        """The answer of a run whose requests all end with what is known aside."""
+        aside = await self._aside(run, context)
+        if context.compactor is not None:
+            context.compactor.aside = aside
+        return await go(program, msgspec.structs.replace(context, aside=aside))
+
+    async def _aside(self, run: Running, context: RunContext) -> str:
         """What is sent last in each request of the run; facts that come late are left out."""
+        watch = context.watch
         if watch is not None:
             watch.doing("memory")
-        aside = await self._perceiving.aside(run.recall, run.asked.caller, run.ledger, deadline)
+        aside = await self._perceiving.aside(run.recall, run.asked.caller, run.ledger, context.deadline)
         if watch is not None:
             watch.doing("other")
             if run.recall is not None and run.recall.over_budget:
@@ -326,7 +328,8 @@ class Runs:
         trace = Trace(ledger, self._limits)
         if asked.caller.position is not None:
             ledger.facts |= asked.caller.position.facts()
-        self._recording.begin(ledger, asked.prompt)
+        if self._recording.on:
+            self._recording.begin(ledger, asked.prompt)
         ending = WELL
         left = None if asked.background else remaining()
         until = None if left is None else ledger.start + ns(left)
@@ -357,7 +360,8 @@ class Runs:
                 self._allowance.tell(ledger, ledger.since)
             ledger.close()
             trace.log()
-            self._recording.end(ledger, self._limits, asked.caller.session, ending)
+            if ledger.words is not None:
+                self._recording.end(ledger, self._limits, asked.caller.session, ending)
         return Result(given.value, trace, given.finish_reason)
 
     async def _given(self, answer: Work, run: Running) -> Answer:

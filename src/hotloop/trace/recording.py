@@ -73,14 +73,12 @@ class Recording:
         return parent if self._positions is None else self._positions.position(run_id, parent)
 
     def begin(self, ledger: Ledger, prompt: str) -> None:
-        """A run begins."""
-        if self.on:
-            ledger.words = Words(prompt)
+        """A run begins, if recording is `on`."""
+        ledger.words = Words(prompt)
 
     def end(self, ledger: Ledger, limits: Mapping[str, int], session: str, ending: Ending) -> None:
-        """A run has ended in this way, and its ledger is closed."""
-        if ledger.words is None:
-            return
+        """A run whose words are known has ended in this way, and its ledger is closed."""
+        assert ledger.words is not None
         from hotloop.trace.recorder import recorder
 
         how = (*ending, self._content, self._declared)

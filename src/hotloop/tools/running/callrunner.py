@@ -30,6 +30,7 @@ from hotloop.units import NS_PER_S, ms
 
 if TYPE_CHECKING:
     from hotloop.tools.prefetch.begun import Begun
+    from hotloop.tools.prefetch.prefetching import Prefetching
     from hotloop.tools.running.executor import Executor
 
 _log = logging.getLogger("hotloop.tools")
@@ -140,7 +141,7 @@ class CallRunner:
         """Get the result of a call that is allowed: it is known already, or it is worked for."""
         ahead = self._run.ahead
         if ahead is not None and (begun := ahead.find(prepared.tool, arguments)) is not None:
-            await self._take_begun(job, *begun)
+            await self._take_begun(ahead, job, *begun)
             return
         if prepared.shares:
             cache, key = self._executor.place(prepared, arguments, self._run)
@@ -167,7 +168,7 @@ class CallRunner:
             job.saved = found.took
             await self._finish(job, ToolResult(found.content), "cache", "cached")
 
-    async def _take_begun(self, job: Job, begun: Begun, found: Kept | Flight) -> None:
+    async def _take_begun(self, ahead: Prefetching, job: Job, begun: Begun, found: Kept | Flight) -> None:
         """End with the result of this very call, which was begun ahead; while that is at work it has a place."""
         ledger = self._run.ledger
         if isinstance(found, Kept):
@@ -176,7 +177,7 @@ class CallRunner:
             if not self._places.take():
                 await self._place(job)
             try:
-                self._make_way(begun.prepared.tool, begun.arguments)
+                ahead.make_way(begun.prepared.tool, begun.arguments, self._places.free)
                 self._tell_start(job, begun.prepared.tool, begun.arguments)
                 result = await self._ride(job, found)
             finally:
@@ -281,14 +282,10 @@ class CallRunner:
         if prepared.tool.optional and self._left_out(job):
             self._end(job, failed(_LEFT_OUT.format(job.name)), "guard", "skipped")
             return None
-        self._make_way(prepared.tool, arguments)
+        if run.ahead is not None:  # nothing that the model has not asked for is in the way of a call that it has made
+            run.ahead.make_way(prepared.tool, arguments, self._places.free)
         self._tell_start(job, prepared.tool, arguments)
         return Execution(prepared, arguments, run.caller, job.call_id, run.ledger.clock, run.emit, deadline)
-
-    def _make_way(self, tool: Tool, arguments: dict[str, Any]) -> None:
-        """Nothing that the model has not asked for is in the way of a call that it has made."""
-        if self._run.ahead is not None:
-            self._run.ahead.make_way(tool, arguments, self._places.free)
 
     def _tell_start(self, job: Job, tool: Tool, arguments: dict[str, Any]) -> None:
         status = tool.status_text(arguments)

@@ -126,12 +126,17 @@ class Recorder:
             self._hurry.wait(_GATHERING)
             self._hurry.clear()
             self._come.clear()
-            while batch := self._next():
-                self.delivery.deliver((each.exporters, each.ended) for each in batch if isinstance(each, _Run))
-                self._tell_missed()
-                for each in batch:
-                    if isinstance(each, threading.Event):
-                        each.set()
+            while self._export(self._next()) == _BATCH:  # what has come meanwhile may gather
+                pass
+
+    def _export(self, batch: Sequence[_Run | threading.Event]) -> int:
+        """Have a batch recorded, and wake who waits for that; how large it was."""
+        self.delivery.deliver((each.exporters, each.ended) for each in batch if isinstance(each, _Run))
+        self._tell_missed()
+        for each in batch:
+            if isinstance(each, threading.Event):
+                each.set()
+        return len(batch)
 
     def _next(self) -> list[_Run | threading.Event]:
         with self._lock:

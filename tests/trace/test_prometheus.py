@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import urllib.request
 from collections.abc import Iterator
 
@@ -103,9 +104,10 @@ def test_labels_are_bounded_and_names_that_a_model_made_up_are_one():
     assert not any("rm_rf" in name for name in metrics)
 
 
-def test_percentiles_are_of_the_last_ten_minutes():
+def test_percentiles_are_of_the_last_ten_minutes(monkeypatch):
     now = [1000.0]
-    exporter = PrometheusExporter(clock=lambda: now[0])
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    exporter = PrometheusExporter()
     exporter.export([run_of({"lookup": 9.0})])
     now[0] += 599
     exporter.export([run_of({"lookup": 1.0})])
@@ -148,6 +150,22 @@ def test_a_port_that_is_taken_and_a_registry_that_is_in_use_are_told(exporter):
         PrometheusExporter(registry=exporter.registry)
     with pytest.raises(ConfigError, match="0 to 65535"):
         PrometheusExporter(port=70_000)
+
+
+def test_runs_are_counted_though_their_port_is_taken_and_served_once_it_is_free(exporter, caplog):
+    exporter.serve()
+    other = PrometheusExporter(port=exporter.port)
+    model = ScriptedModel(lambda _: "Yes.")
+    for answers in (1, 2):
+        run_virtual(Agent(model="m", endpoint=model, exporters=[other]).run("Is it?"))
+        assert recorder.flush(10)
+        assert other.registry.get_sample_value("hotloop_runs_total", {"outcome": "ok"}) == answers
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith("Runs are counted, but not shown to Prometheus until that works: Metrics ")
+    exporter.close()
+    other.export([run_of()])
+    assert scraped(other)['hotloop_runs_total{outcome="ok"}'] == 3
+    other.close()
 
 
 def test_a_registry_of_ones_own_is_served_by_its_owner():

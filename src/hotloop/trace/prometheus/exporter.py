@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hotloop.errors import ConfigError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from hotloop.trace.alerts.alert import Alert
+
+_log = logging.getLogger("hotloop.trace")
 
 _MISSING = 'Metrics of Prometheus need one more package: pip install "hotloop[prometheus]".'
 
@@ -39,7 +41,6 @@ class PrometheusExporter:
         port: int | None = None,
         host: str = "127.0.0.1",
         registry: CollectorRegistry | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         try:
             from prometheus_client import CollectorRegistry
@@ -54,9 +55,10 @@ class PrometheusExporter:
         self.registry = CollectorRegistry() if registry is None else registry
         self._host = host
         self._port = port
-        self._series = Series(self.registry, clock)
+        self._series = Series(self.registry)
         self._server: tuple[WSGIServer, threading.Thread] | None = None
         self._lock = threading.Lock()
+        self._told = False
 
     @property
     def port(self) -> int | None:
@@ -77,10 +79,15 @@ class PrometheusExporter:
                 raise ConfigError(f"Metrics cannot be served at {why}. Give another port.") from None
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        """Count these."""
+        """Count these; that they cannot be served is one warning, and tried again with the next."""
         for record in records:
             self._series.add(Measured(record))
-        self.serve()
+        try:
+            self.serve()
+        except ConfigError as error:
+            if not self._told:
+                _log.warning("Runs are counted, but not shown to Prometheus until that works: %s", error)
+            self._told = True
 
     def missed(self, runs: int) -> None:
         """Count runs that were dropped before they came here."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -18,11 +19,10 @@ _MOST = 1000  # values of one series
 class Quantiles(Collector):
     """Windows of seconds by the value of one label, "" for a metric without labels; read at each scrape."""
 
-    def __init__(self, name: str, documentation: str, label: str, clock: Callable[[], float]) -> None:
+    def __init__(self, name: str, documentation: str, label: str) -> None:
         self._name = name
         self._documentation = documentation
         self._labels = [label, "quantile"] if label else ["quantile"]
-        self._clock = clock
         self._lock = threading.Lock()
         self._windows: dict[str, Window] = {}
 
@@ -31,14 +31,14 @@ class Quantiles(Collector):
         with self._lock:
             if of not in self._windows:
                 self._windows[of] = Window(_SECONDS, _MOST)
-            self._windows[of].add(self._clock(), seconds)
+            self._windows[of].add(time.time(), seconds)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """What is true now; nothing of a series without values."""
         family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
         with self._lock:
             for of, window in self._windows.items():
-                window.forget(self._clock())
+                window.forget(time.time())
                 for share in _SHARES if len(window) else ():
                     labels = [of, share] if len(self._labels) == 2 else [share]
                     family.add_metric(labels, window.percentile(float(share) * 100))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from hotloop.errors import ConfigError
@@ -33,13 +31,11 @@ class _Names:
 class _Times:
     """One time, as a histogram, which adds up over processes, and as the percentiles of this one's last minutes."""
 
-    def __init__(
-        self, registry: CollectorRegistry, clock: Callable[[], float], name: str, meaning: str, label: str = ""
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry, name: str, meaning: str, label: str = "") -> None:
         labels = [label] if label else []
         self._histogram = Histogram(f"hotloop_{name}_seconds", meaning, labels, buckets=_BOUNDS, registry=registry)
         last = f"{meaning} Percentiles of the last 10 minutes, at most 1,000 values."
-        self._quantiles = Quantiles(f"hotloop_{name}_quantile_seconds", last, label, clock)
+        self._quantiles = Quantiles(f"hotloop_{name}_quantile_seconds", last, label)
         registry.register(self._quantiles)
 
     def observe(self, nanoseconds: int, of: str = "") -> None:
@@ -55,16 +51,16 @@ class Series:
     Raises ConfigError for a registry that has them already.
     """
 
-    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         try:
-            self._register(registry, clock)
+            self._register(registry)
         except ValueError:
             raise ConfigError("There is a PrometheusExporter for this registry already; share that one.") from None
         self._model_name, self._tool_name, self._error_name = _Names(), _Names(), _Names()
 
-    def _register(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
+    def _register(self, registry: CollectorRegistry) -> None:
         def times(name: str, meaning: str, label: str = "") -> _Times:
-            return _Times(registry, clock, name, meaning, label)
+            return _Times(registry, name, meaning, label)
 
         def counter(name: str, meaning: str, *labels: str) -> Counter:
             return Counter(f"hotloop_{name}", meaning, labels, registry=registry)

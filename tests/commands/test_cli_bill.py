@@ -77,6 +77,14 @@ def test_runs_without_a_version_get_a_name(bill, tmp_path):
         (["diff", "1.3", "1.5"], "there are 1.3, 1.4"),
         (["diff", "1.3", "1.4", "--version", "1"], "leave out --version"),
         (["diff", "1.3", "1.4", "--tolerance", "much"], "is no share"),
+        (["diff", "1.3", "1.4", "--tolerance", "5"], "'5' is no share; write it like 5% or 0.05"),
+        (["diff", "1.3", "1.4", "--tolerance=-5%"], "'-5%' is no share"),
+        (["record", "--version", "1.3", "--folder", "traces.db"], "The folder traces.db cannot be made: File exists."),
+        (
+            ["record", "--version", "1.3", "--file", "traces.db/x/1.json"],
+            "The folder traces.db/x cannot be made: Not a",
+        ),
+        (["diff", "1.3", "1.5", "--folder", "traces.db"], "there are 1.3, 1.4"),
         (["diff", "traces.json", "1.4"], "There is no file traces.json."),
     ],
 )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
-from cyclopts import App, Parameter, Token
+from cyclopts import App, Parameter
 
 from hotloop.commands.billtables import bill_grids, bill_head
 from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.difftables import diff_grids, diff_head, verdict
 from hotloop.commands.grids import Grid
-from hotloop.commands.options import Flag, Json, Name
+from hotloop.commands.options import Flag, Json, Name, Share
 from hotloop.commands.selection import Selection
 from hotloop.errors import ConfigError
 from hotloop.fields import in_plain_words, require
@@ -38,17 +36,6 @@ _ANY = Selection()
 bill = App(name="bill", help=_HELP)
 
 
-def _share(_: Any, tokens: Sequence[Token]) -> float:
-    text = tokens[0].value.strip()
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", text)
-    if not found:
-        raise ValueError(f"{text!r} is no share; write it like 5% or 0.05.")
-    return float(found[1]) / (100 if found[2] else 1)
-
-
-Share: TypeAlias = Annotated[
-    float, Parameter(converter=_share, metavar="SHARE", show_default=lambda share: f"{share:.0%}")
-]
 Folder: TypeAlias = Annotated[Path, Parameter(metavar="FOLDER")]
 
 
@@ -86,8 +73,7 @@ def record(
     made = _made(name, selection)
     path = file or _place(name, folder)
     _require_same(path, made)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, msgspec.json.encode(made) + b"\n")
+    _write(path, made)
     if as_json:
         write_json({"file": str(path)} | bill_dict(made))
     else:
@@ -169,6 +155,15 @@ def _read(path: Path) -> Bill:
         raise ConfigError(f"The file {path} is no bill: {where}: {what}.") from None
     except msgspec.DecodeError as error:
         raise ConfigError(f"The file {path} is no bill: {error}.") from None
+
+
+def _write(path: Path, made: Bill) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigError(f"The folder {path.parent} cannot be made: {why}. Give another --folder or --file.") from None
+    write_whole(path, msgspec.json.encode(made) + b"\n")
 
 
 def _place(name: str, folder: Path) -> Path:

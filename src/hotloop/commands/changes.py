@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from hotloop.commands.options import Count, Duration, Flag, Name, Names
+from hotloop.commands.options import Count, Duration, Flag, Name, Names, Share, share_of
 from hotloop.errors import ConfigError
 from hotloop.fields import require
 from hotloop.insight.edits import (
@@ -32,21 +31,6 @@ from hotloop.insight.edits import (
 from hotloop.lab.profilefile import load_profile
 from hotloop.units import parse_duration
 
-
-def share_of(text: str) -> float:
-    """A share, written like 0.6 or 60%. Raises ValueError."""
-    number = text.strip().removesuffix("%")
-    try:
-        return float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        raise ValueError(f"{text!r} is no share; write it like 60% or 0.6") from None
-
-
-def _share(_: Any, tokens: Sequence[Token]) -> float:
-    return share_of(tokens[0].value)
-
-
-Share: TypeAlias = Annotated[float, Parameter(converter=_share, metavar="SHARE")]
 Given: TypeAlias = Annotated[list[str], Parameter(negative=(), metavar="TOOL=VALUE")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -9,6 +10,20 @@ from cyclopts import Parameter, Token
 from cyclopts.types import PositiveInt
 
 from hotloop.units import parse_duration
+
+_SHARE = re.compile(r"(\d+\.?\d*|\.\d+) *(%?)", re.ASCII)
+
+
+def share_of(text: str) -> float:
+    """A share, written like 5% or 0.05; more than all of something only with the sign. Raises ValueError."""
+    found = _SHARE.fullmatch(text.strip())
+    if found is None or (float(found[1]) > 1 and not found[2]):
+        raise ValueError(f"{text!r} is no share; write it like 5% or 0.05")
+    return float(found[1]) / (100 if found[2] else 1)
+
+
+def _share(_: Any, tokens: Sequence[Token]) -> float:
+    return share_of(tokens[0].value)
 
 
 def _seconds(_: Any, tokens: Sequence[Token]) -> float:
@@ -27,6 +42,11 @@ def _shown(seconds: float) -> str:
 
 Duration: TypeAlias = Annotated[float, Parameter(converter=_seconds, show_default=_shown, metavar="TIME")]
 """Seconds, written like 600ms or 1.5s."""
+
+Share: TypeAlias = Annotated[
+    float, Parameter(converter=_share, metavar="SHARE", show_default=lambda share: f"{share:.0%}")
+]
+"""A part of something, written like 5% or 0.05."""
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
 """Off unless given."""

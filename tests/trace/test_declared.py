@@ -76,3 +76,17 @@ def test_a_file_says_who_owns_what(tmp_path: Path):
 def test_owners_are_made_with_their_class():
     with pytest.raises(ConfigError, match=r"Agent\(owners=\.\.\.\): make it with Owners"):
         Agent(model="m", endpoint="local", owners={"tools": {}})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("exporters", "told"),
+    [
+        ([object()], r"exporters has <object .*> in it; give objects with export\(records\) and close\(\)"),
+        ([Kept], r"exporters has <class .*Kept'> in it; give objects"),
+        (Kept(), "give a list of exporters"),
+        ("metrics", "exporters is 'metrics'; give a list"),
+    ],
+)
+def test_what_is_no_list_of_exporters_is_told_when_the_agent_is_made(exporters, told):
+    with pytest.raises(ConfigError, match=told):
+        Agent(model="m", endpoint="local", exporters=exporters)

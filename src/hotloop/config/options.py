@@ -62,6 +62,7 @@ def check_options(given: Mapping[str, Any]) -> None:
         is_file = isinstance(path, str | Path) and bool(str(path))
         require(path is None or is_file, f"{option} is {path!r}; give a file.")
     _check_lasting(given["memory"], given["sessions"], given["context"])
+    _check_exporters(given["exporters"])
     _check_fallback(given["fallback"], given["reject"])
 
 
@@ -78,6 +79,14 @@ def _check_lasting(memory: Any, sessions: Any, context: Context | None) -> None:
     require(sessions is None or is_file or is_store, f'sessions is {sessions!r}; give a file, ":memory:" or a store.')
 
 
+def _check_exporters(exporters: Any) -> None:
+    listed = isinstance(exporters, Sequence) and not isinstance(exporters, str | bytes)
+    require(listed, f"exporters is {exporters!r}; give a list of exporters.")
+    for each in exporters:
+        made = not isinstance(each, type) and all(callable(getattr(each, method, None)) for method in _OF_AN_EXPORTER)
+        require(made, f"exporters has {each!r} in it; give objects with export(records) and close().")
+
+
 def _check_fallback(fallback: Any, reject: Any) -> None:
     listed = isinstance(fallback, Sequence) and all(isinstance(each, Model) for each in fallback)
     require(listed, f"fallback is {fallback!r}; give a list of models, made with Model(...).")
@@ -88,6 +97,7 @@ def _check_fallback(fallback: Any, reject: Any) -> None:
     require(useful, f"There is no model to ask when reject finds something wrong: {asked}.")
 
 
+_OF_AN_EXPORTER = ("export", "close")
 _OF_A_MODEL = ("endpoint", "api_key", "headers", "dialect", "temperature", "max_tokens", "policy")
 
 

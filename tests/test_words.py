@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotloop.words import did_you_mean, free_name, listed, short
+from hotloop.words import counted, did_you_mean, free_name, listed, short
 
 NAMES = ["user_id", "name"]
 
@@ -43,3 +43,8 @@ def test_a_text_is_cut_only_if_it_is_too_long():
 )
 def test_a_name_that_is_free(wanted, taken, free):
     assert free_name(wanted, taken) == free
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "0 runs"), (1, "1 run"), (1204, "1,204 runs")])
+def test_how_many_there_are(number, said):
+    assert counted(number, "run") == said

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,13 @@ def test_a_run_as_a_person_reads_it():
         "        text                                             ▐█      3.00 ms\n"
         "        hotloop itself                                           0.00 ms"
     )
+
+
+def test_what_is_left_for_the_loop_is_never_less_than_nothing():
+    """Three stages of 1.0005 ms, each rounded up by itself."""
+    ends = [1.0005 * number for number in range(4)]
+    stages = [("decode", start, end, turn, 0, "") for turn, (start, end) in enumerate(pairwise(ends))]
+    assert timeline(trace_of(*stages, end=ends[-1])).splitlines()[-1].split() == ["hotloop", "itself", "0.00", "ms"]
 
 
 # Width

@@ -272,6 +272,8 @@ def test_to_dict_has_everything_in_milliseconds_and_is_json():
     first, last = shown["turns"]
     assert (first["turn"], first["ttft_ms"], first["tools"], first["attempts"]) == (0, 20, ["look_up", "look_up"], 1)
     assert (last["turn"], last["tpot_ms"], last["finish_reason"], last["output_tokens"]) == (1, 1, "stop", 5)
+    assert (last["gap_ms"], [call["sealed_ms"] for call in first["calls"]]) == (1, [3, 0])
+    assert not {"gap", "sealed", "head_start", "waited", "saved"} & {*last, *first["calls"][0]}
     assert {key for turn in shown["turns"] for key in turn if key.endswith("_ns")} == set()
     assert all(stage["start_ms"] >= 0 and stage["ms"] >= 0 for stage in shown["stages"])
     assert [row["stage"] for row in shown["budget"]] == ["model", "tools", "memory", "network", "other", "total"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isinf
 
-from hotloop.commands.console import counted, moment
+from hotloop.commands.console import moment
 from hotloop.commands.grids import Grid
 from hotloop.insight.bill.bill import Amount, Bill, Row, RowKind, Times
 from hotloop.insight.bill.comparing import LEVEL, Limit, limits
 from hotloop.units import show_ms
+from hotloop.words import counted
 
 AMOUNTS = {"tokens_in": "tokens in", "cached": "cached", "tokens_out": "tokens out", "cost": "cost of 1,000"}
 TIMES = ("per run", "mean", "p50", "p95", "p99", "of a run", "share")

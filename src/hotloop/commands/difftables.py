@@ -20,10 +20,10 @@ from hotloop.commands.billtables import (
     signed,
     times,
 )
-from hotloop.commands.console import counted
 from hotloop.commands.grids import Grid
 from hotloop.insight.bill.bill import Row
 from hotloop.insight.bill.comparing import LEVEL, Change, Diff
+from hotloop.words import counted
 
 _CHANGED = ("worse", "better")
 _VERDICTS = ("worse", "better", "too few runs", "same")

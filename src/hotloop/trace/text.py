@@ -9,7 +9,7 @@ from hotloop.trace.ledger import UNKNOWN_FIRST, AttemptFacts, Stage
 from hotloop.trace.trace import BudgetRow, Trace
 from hotloop.units import NS_PER_MS, ms, show_ms
 from hotloop.visible import one_line
-from hotloop.words import short
+from hotloop.words import counted, short
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _MAIN = ("queue", "memory", "connect", "prefill", "decode", "approval", "wait", "guard", "cache", "tool")
@@ -27,10 +27,8 @@ def timeline(trace: Trace, width: int = 88) -> str:
     """One line a stage, parallel tools on lines of their own, the loop itself last; 54 columns or `width`, if more."""
     total = trace.end_to_end_ms
     drawn = sorted((s for s in trace.stages if _is_drawn(s, total)), key=lambda stage: (stage.start, stage.lane))
-    turns = len(trace.turns)
-    head = _fit(
-        f"{one_line(trace.trace_id)} · {show_ms(total)} end to end · {turns} turn{'' if turns == 1 else 's'}", width
-    ).rstrip()
+    turns = counted(len(trace.turns), "turn")
+    head = _fit(f"{one_line(trace.trace_id)} · {show_ms(total)} end to end · {turns}", width).rstrip()
     if not drawn:
         return head
     labels = [one_line(_label(stage, trace)) for stage in drawn]
@@ -118,7 +116,7 @@ def memory_line(trace: Trace) -> str:
 def context_line(trace: Trace) -> str:
     """What was left out of the prompts; "" if nothing was."""
     left_out = trace.facts.get("left_out", 0)
-    told = [f"{left_out:,} earlier turn{'s' * (left_out != 1)} not sent"] if left_out else []
+    told = [f"{counted(left_out, 'earlier turn')} not sent"] if left_out else []
     told += [
         f"{_how(each['how'])}, {each['tokens_before']:,} -> {each['tokens_after']:,} tokens"
         for each in trace.facts.get("compaction", ())
@@ -189,8 +187,8 @@ def _label(stage: Stage, trace: Trace) -> str:
 
 
 def _remainder(trace: Trace, label: str, bar_width: int) -> str:
-    drawn = sum(ms(stage.end - stage.start) for stage in trace.critical_path() if _is_named(stage))
-    rest = trace.end_to_end_ms - drawn
+    drawn = sum(stage.end - stage.start for stage in trace.critical_path() if _is_named(stage))
+    rest = ms(trace.end - trace.start - drawn)
     return f"{'':<7} {label} {'':<{bar_width}} {show_ms(max(rest, 0.0)):>12}"
 
 

@@ -242,11 +242,11 @@ class Trace:
 def _turn_dict(facts: TurnFacts) -> dict[str, Any]:
     shown = msgspec.to_builtins(facts)
     shown |= shown.pop("usage")
-    for key in ("ttft", "tpot"):
+    for key in ("ttft", "tpot", "gap"):
         value = shown.pop(key)
         shown[f"{key}_ms"] = None if value is None else ms(value)
     shown["tools_ms"] = ms(shown.pop("tools_ns"))
     for call in shown["calls"]:
-        for key in ("head_start", "waited", "saved"):
+        for key in ("head_start", "waited", "saved", "sealed"):
             call[f"{key}_ms"] = ms(call.pop(key))
     return shown  # type: ignore[no-any-return]

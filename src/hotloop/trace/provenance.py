@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,6 +16,9 @@ _CHOICE = re.compile(r"[^\W\d]{0,24}")  # a word like "metric" is chosen, not lo
 _SMALL = 100  # numbers below are counts and limits
 _SHORT = 3  # characters; less is found everywhere
 _VALUES, _CALLS, _LONGEST = 32, 64, 256 * 1024  # looked at: of a call, before it, and characters of a result
+_MANY = (list, tuple, set, frozenset)  # tuples, for they are asked for every value, and unions are slow
+_NUMBER, _TEXT = (int, float), (str, int, float)
+_written = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def sources(words: Words) -> dict[str, tuple[str, ...] | None]:
@@ -25,10 +27,15 @@ def sources(words: Words) -> dict[str, tuple[str, ...] | None]:
     Of a step of a plan it is the id of the plan's call. None where an argument is nowhere to be found: the model may
     have made it of anything that it had read.
     """
-    return {
-        spoken.call_id: _sources(spoken, words.prompt, words.calls[max(0, place - _CALLS) : place])
-        for place, spoken in enumerate(words.calls)
-    }
+    found: dict[str, tuple[str, ...] | None] = {}
+    said: dict[str, int] = {}
+    for place, spoken in enumerate(words.calls):
+        values = [*_values(spoken.arguments)]
+        found[spoken.call_id] = _sources(values[:_VALUES], words, said, place)
+        for value in values:
+            if value is not None:
+                said.setdefault(value, place)
+    return found
 
 
 def call_of(call_id: str) -> str:
@@ -36,27 +43,28 @@ def call_of(call_id: str) -> str:
     return call_id.partition(".")[0]
 
 
-def _sources(spoken: Spoken, prompt: str, before: Sequence[Spoken]) -> tuple[str, ...] | None:
+def _sources(values: Sequence[str | None], words: Words, said: Mapping[str, int], place: int) -> tuple[str, ...] | None:
+    """Those of the call at this place; `said` are the arguments before it, with the place of the first call of each."""
     found: dict[str, None] = {}
-    for value in islice(_values(spoken.arguments), _VALUES):
-        if value is not None and value in prompt:
-            continue
-        where = None if value is None else _first_with(value, before)
-        if where is None:
+    for value in values:
+        if value is None:
             return None
-        if where:
-            found[where] = None
+        if value not in words.prompt:
+            end = said.get(value, place)  # a value that is said first, and then read, is the model's own
+            where = _first_with(value, words.calls[max(0, place - _CALLS) : end])
+            if where is not None:
+                found[where] = None
+            elif end == place:
+                return None
     return tuple(found)
 
 
 def _first_with(value: str, before: Sequence[Spoken]) -> str | None:
-    """The call whose result has this value first, "" if it had been said as an argument before; None if neither."""
-    written = json.dumps(value, ensure_ascii=False)[1:-1]
+    """The call whose result has this value first."""
+    written = _written(value)[1:-1]
     for spoken in before:
-        if value in _values(spoken.arguments):
-            return ""
         text = spoken.result[:_LONGEST]
-        if value in text or written in text:
+        if value in text or (written != value and written in text):
             return call_of(spoken.call_id)
     return None
 
@@ -68,10 +76,10 @@ def _values(arguments: str | dict[str, Any]) -> Iterator[str | None]:
         value = left.pop()
         if isinstance(value, dict):
             left += reversed(value.values())
-        elif isinstance(value, list | tuple | set | frozenset):
+        elif isinstance(value, _MANY):
             left += value
         elif not _is_anybodys(value):
-            yield str(value) if isinstance(value, str | int | float) else None
+            yield str(value) if isinstance(value, _TEXT) else None
 
 
 def _decoded(arguments: str) -> Any:
@@ -82,8 +90,8 @@ def _decoded(arguments: str) -> Any:
 
 def _is_anybodys(value: Any) -> bool:
     """Whether it tells nothing of where it comes from."""
-    if value is None or isinstance(value, bool):
+    if isinstance(value, str):
+        return len(value) < _SHORT or _CHOICE.fullmatch(value) is not None
+    if isinstance(value, bool) or value is None:
         return True
-    if isinstance(value, int | float):
-        return abs(value) < _SMALL
-    return isinstance(value, str) and (len(value) < _SHORT or _CHOICE.fullmatch(value) is not None)
+    return isinstance(value, _NUMBER) and abs(value) < _SMALL

@@ -47,8 +47,10 @@ class Delivery:
 
     def deliver(self, runs: Iterable[tuple[tuple[Exporter, ...], Ended]]) -> None:
         """Make the records of these runs, and hand to each exporter all that are for it."""
+        from hotloop.trace.making import record_of
+
         for number, (exporters, ended) in enumerate(runs, 1):
-            self._make(exporters, ended)
+            self._make(exporters, ended, record_of)
             if not number % _AT_A_STRETCH:
                 time.sleep(_BREATH)
         for way in self._ways.values():
@@ -70,10 +72,10 @@ class Delivery:
             with self._counting(way.exporter):
                 way.exporter.close()
 
-    def _make(self, exporters: Iterable[Exporter], ended: Ended) -> None:
+    def _make(
+        self, exporters: Iterable[Exporter], ended: Ended, record_of: Callable[[Ended, bool], TraceRecord]
+    ) -> None:
         """Add the run's record to the batch of each exporter, with its words for those that take them."""
-        from hotloop.trace.making import record_of
-
         made: dict[bool, TraceRecord] = {}
         for exporter in exporters:
             way = self._ways.get(id(exporter)) or self._ways.setdefault(id(exporter), _Way(exporter))

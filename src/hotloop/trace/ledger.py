@@ -7,7 +7,7 @@ costs a few hundred nanoseconds a stage; everything that is to be read from a le
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -112,7 +112,7 @@ class AttemptFacts(msgspec.Struct, frozen=True, gc=False):
     error: str = ""
 
 
-class TurnFacts(msgspec.Struct):
+class TurnFacts(msgspec.Struct, gc=False):
     """What one reply of the model was; times in nanoseconds, None is unknown.
 
     `ttft` is the first token (text, reasoning or call fragment) minus the start of the request, `tpot` the time
@@ -152,7 +152,7 @@ class ToolFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     size: int = 0
 
 
-class Spoken(NamedTuple):
+class Spoken(msgspec.Struct, frozen=True, gc=False):
     """One call as text: its arguments, canonical where they fit the tool, and what the model read of its result."""
 
     call_id: str
@@ -160,7 +160,7 @@ class Spoken(NamedTuple):
     result: str
 
 
-class Words(msgspec.Struct):
+class Words(msgspec.Struct, gc=False):
     """What was said in a run, for whoever records it: its prompt, its calls, its answer."""
 
     prompt: str = ""

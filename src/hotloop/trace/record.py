@@ -61,7 +61,7 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     since: int = 0
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """A run that has ended, to be recorded: what is known of it beside its ledger, and what was said in it.
 
     With `content` the words are recorded, too.

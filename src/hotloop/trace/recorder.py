@@ -10,7 +10,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from hotloop.trace.delivery import Delivery
 from hotloop.trace.ledger import Words
@@ -39,7 +41,7 @@ class Exporter(Protocol):
         """Nothing more will come: the process ends."""
 
 
-class _Run(NamedTuple):
+class _Run(msgspec.Struct, frozen=True, gc=False):
     """A run that waits; of so many characters is what was said in it."""
 
     exporters: tuple[Exporter, ...]

@@ -66,6 +66,10 @@ class Recording:
         self._declared = declared
         self._content = traces is not None and traces.content
         self.on = bool(self._exporters)
+        if self.on:
+            from hotloop.trace.recorder import recorder
+
+            self._recorder = recorder
         self._positions = next((each for each in exporters if isinstance(each, Positions)), None)
 
     def position(self, run_id: str, parent: Position | None) -> Position | None:
@@ -79,12 +83,10 @@ class Recording:
     def end(self, ledger: Ledger, limits: Mapping[str, int], session: str, ending: Ending) -> None:
         """A run whose words are known has ended in this way, and its ledger is closed."""
         assert ledger.words is not None
-        from hotloop.trace.recorder import recorder
-
         how = (*ending, self._content, self._declared)
         ended = Ended(ledger, limits, ledger.words, self._version, session, *how)
         ledger.words = None
-        recorder.submit(self._exporters, ended)
+        self._recorder.submit(self._exporters, ended)
 
 
 class _Stored:

@@ -10,7 +10,19 @@ import hotloop
 import hotloop.errors
 import hotloop.events
 
-HEAVY = ("pydantic", "openai", "opentelemetry", "prometheus_client", "yaml", "rich", "cyclopts", "xllamacpp", "numpy", "httpx", "uvloop")
+HEAVY = (
+    "pydantic",
+    "openai",
+    "opentelemetry",
+    "prometheus_client",
+    "yaml",
+    "rich",
+    "cyclopts",
+    "xllamacpp",
+    "numpy",
+    "httpx",
+    "uvloop",
+)
 
 
 def loaded(statement: str) -> set[str]:

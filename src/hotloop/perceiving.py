@@ -15,6 +15,7 @@ from hotloop.tools.running.caller import Caller
 from hotloop.tools.running.progress import asking
 from hotloop.trace.ledger import Ledger
 from hotloop.units import NS_PER_S
+from hotloop.words import counted
 
 if TYPE_CHECKING:
     from hotloop.context.memory.memory import Fact, Memory
@@ -92,7 +93,7 @@ class Recall:
             _log.warning("What is known of the user was left out: %s", error)
         else:
             found = self._task.result()
-            told = f"{len(found)} fact{'s' * (len(found) != 1)}"
+            told = counted(len(found), "fact")
         ledger.facts["memory"] = told
         ledger.mark("memory", told)
         return found

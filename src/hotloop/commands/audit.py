@@ -15,12 +15,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hotloop.commands.console import counted, messages, results, write_json
+from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.options import Json
 from hotloop.errors import ConfigError
 from hotloop.tools.audit.verification import Verification
 from hotloop.tools.audit.verification import verify as check
 from hotloop.visible import one_line
+from hotloop.words import counted
 
 _HELP = """Look into audit logs: what tools did, for whom, and who allowed it.
 

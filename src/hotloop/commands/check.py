@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hotloop.agent import Agent
-from hotloop.commands.console import counted, messages, results, show_marked, write_json
+from hotloop.commands.console import messages, results, show_marked, write_json
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Json
 from hotloop.config.arguments import agent_arguments
@@ -19,6 +19,7 @@ from hotloop.lab.checklist import Candidate, Finding, findings
 from hotloop.lab.prompting import first_prompt, fresh_prompts
 from hotloop.lab.recorded import Comparison, Fault, compare, read_prompts
 from hotloop.models.prefix.divergence import Divergence
+from hotloop.words import counted
 
 _MARKS = {"ok": "[green]✓[/]", "hint": "[cyan]·[/]", "warning": "[yellow]![/]", "fault": "[red]✗[/]"}
 _WORTH = 128  # tokens that are read anew: what costs less is told, but not held against anybody

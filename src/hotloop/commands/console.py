@@ -49,11 +49,6 @@ def show_marked(console: Console, mark: str, text: str, style: str = "") -> None
         mark = " "
 
 
-def counted(number: int, noun: str) -> str:
-    """How many there are of what a noun with a regular plural names: "1 prompt", "1,204 prompts"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def moment(at: float) -> str:
     """A time (Unix seconds) as a person here would write it: "2026-11-29 17:53:56"."""
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")

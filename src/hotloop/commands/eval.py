@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hotloop.commands.console import counted, messages, results, write_json
+from hotloop.commands.console import messages, results, write_json
 from hotloop.commands.launch import TO_REPORT, run_async
 from hotloop.commands.options import Count, Json, Names
 from hotloop.config.arguments import agent_arguments
@@ -31,7 +31,7 @@ from hotloop.lab.evaluation import (
 )
 from hotloop.units import show_ms
 from hotloop.visible import one_line
-from hotloop.words import listed, short
+from hotloop.words import counted, listed, short
 
 Note = Callable[[Outcome], None]
 

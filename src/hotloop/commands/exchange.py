@@ -13,12 +13,13 @@ import msgspec
 from cyclopts import Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hotloop.commands.console import counted, messages, write_json
+from hotloop.commands.console import messages, write_json
 from hotloop.commands.options import Flag, Json, Name
 from hotloop.commands.selection import Selection, StoreFile
 from hotloop.trace.lines import are_lines, read_lines, to_lines
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.store import Added, TraceStore
+from hotloop.words import counted
 
 Format: TypeAlias = Literal["jsonl", "chrome"]
 _Files: TypeAlias = Annotated[list[Path], Parameter(metavar="FILE", negative=())]

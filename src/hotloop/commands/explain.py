@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from hotloop.commands.console import (
-    counted,
     messages,
     moment,
     plain_table,
@@ -31,6 +30,7 @@ from hotloop.lab.profilefile import load_profile
 from hotloop.trace.record import TraceRecord
 from hotloop.units import show_ms
 from hotloop.visible import one_line
+from hotloop.words import counted
 
 _ANY = Selection()
 _SERVICES = ("groqcloud-gpt-oss-120b", "groq3-lpx-gemma31b")

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from hotloop.commands.asking import confirmed
-from hotloop.commands.console import counted, messages, moment, results, write_json
+from hotloop.commands.console import messages, moment, results, write_json
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json, Name
 from hotloop.commands.places import Place, find
@@ -21,7 +21,7 @@ from hotloop.context.memory.memory import Fact, Memory
 from hotloop.errors import ConfigError
 from hotloop.fields import require
 from hotloop.visible import one_line
-from hotloop.words import did_you_mean, short
+from hotloop.words import counted, did_you_mean, short
 
 T = TypeVar("T")
 Ask: TypeAlias = Callable[[Memory], Awaitable[T]]

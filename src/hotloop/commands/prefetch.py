@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hotloop.commands.asking import confirmed
-from hotloop.commands.console import counted, messages, plain_table, results, show_rows, write_json
+from hotloop.commands.console import messages, plain_table, results, show_rows, write_json
 from hotloop.commands.options import Flag, Json, Name
 from hotloop.commands.places import Place, find
 from hotloop.commands.selection import Selection
@@ -26,6 +26,7 @@ from hotloop.tools.prefetch.stored import Known
 from hotloop.trace.record import TraceRecord
 from hotloop.units import show_ms
 from hotloop.visible import one_line
+from hotloop.words import counted
 
 _HELP = """Look into what agents have learned of the calls that tend to come next: show it, learn it, forget it.
 

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from cyclopts import Parameter, validators
 
-from hotloop.commands.console import counted, messages
+from hotloop.commands.console import messages
 from hotloop.commands.options import Duration, Flag
 from hotloop.commands.selection import StoreFile
 from hotloop.trace.importing.gathering import Gathering
@@ -21,6 +21,7 @@ from hotloop.trace.record import TraceRecord
 from hotloop.trace.store import TraceStore
 from hotloop.units import show_span
 from hotloop.visible import one_line
+from hotloop.words import counted
 
 Port: TypeAlias = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 

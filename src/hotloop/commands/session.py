@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hotloop.commands.asking import confirmed
-from hotloop.commands.console import counted, messages, moment, plain_table, results, show_rows, write_json
+from hotloop.commands.console import messages, moment, plain_table, results, show_rows, write_json
 from hotloop.commands.conversation import called, messages_of, show_summary, show_turn, show_words
 from hotloop.commands.launch import run_async
 from hotloop.commands.options import Flag, Json, Name
@@ -25,7 +25,7 @@ from hotloop.context.sessions.sqlite import SQLiteSessions
 from hotloop.errors import ConfigError
 from hotloop.fields import require
 from hotloop.visible import one_line
-from hotloop.words import did_you_mean
+from hotloop.words import counted, did_you_mean
 
 T = TypeVar("T")
 

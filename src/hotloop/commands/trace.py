@@ -12,7 +12,6 @@ from rich.table import Table
 
 from hotloop.commands.asking import confirmed
 from hotloop.commands.console import (
-    counted,
     messages,
     moment,
     plain_table,
@@ -34,6 +33,7 @@ from hotloop.trace.store import TraceInfo, Which
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_MS, ms, show_ms
 from hotloop.visible import one_line
+from hotloop.words import counted
 
 _HELP = """Look into the runs that were recorded: list them, see where the time went, hand them out, delete them.
 

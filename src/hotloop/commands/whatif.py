@@ -8,7 +8,7 @@ import msgspec
 from rich.console import Console
 
 from hotloop.commands.changes import Changes
-from hotloop.commands.console import counted, messages, plain_table, results, show_marked, show_rows, write_json
+from hotloop.commands.console import messages, plain_table, results, show_marked, show_rows, write_json
 from hotloop.commands.options import Json
 from hotloop.commands.selection import Selection
 from hotloop.errors import ConfigError
@@ -19,7 +19,7 @@ from hotloop.insight.whatif import whatif as predict
 from hotloop.insight.workload import Workload
 from hotloop.units import show_ms
 from hotloop.visible import one_line
-from hotloop.words import listed
+from hotloop.words import counted, listed
 
 _ANY = Selection()
 _NOTHING = Changes()

@@ -20,6 +20,7 @@ from hotloop.trace.rows import ALL_ROWS
 from hotloop.trace.stats import percentile
 from hotloop.trace.text import columns
 from hotloop.units import ms, show_ms
+from hotloop.words import counted
 
 GRADES = {"instant": 100.0, "quick": 300.0, "fluent": 1000.0, "slow": 3000.0}
 """The longest waits that have these grades, in milliseconds; whoever waits longer is "lost"."""
@@ -182,7 +183,7 @@ def _told(wait: Wait, several: bool) -> str:
 
 
 def _of_runs(some: int, runs: int) -> str:
-    return f"{some:,} of {runs:,} run{'s' * (runs != 1)}"
+    return f"{some:,} of {counted(runs, 'run')}"
 
 
 def report_dict(found: Report) -> dict[str, Any]:

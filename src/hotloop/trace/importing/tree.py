@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hotloop.trace.importing.names import AI_OPERATION, AI_STREAM, TOKEN_EVENTS
 from hotloop.trace.importing.roles import Role, role_of
 from hotloop.trace.importing.span import INTERNAL, Span
+from hotloop.words import counted
 
 _HOSTS = ("host.id", "host.name", "service.instance.id", "service.name")
 
@@ -95,7 +96,7 @@ def below(top: Node) -> Iterator[Node]:
 
 
 def _spans(number: int) -> str:
-    return f"{number:,} span{'s' * (number != 1)}"
+    return counted(number, "span")
 
 
 def _once_each(spans: Iterable[Span]) -> Iterator[Span]:

@@ -11,6 +11,8 @@ from contextlib import suppress
 
 from hotloop.commands.launch import INTERRUPTED
 
+_TO_RECORD = 0.5  # seconds for what ran until then
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code.
@@ -32,5 +34,7 @@ def _stop() -> int:
     with suppress(OSError):
         print("\nstopped", file=sys.stderr, flush=True)
         sys.stdout.flush()
+    if (recording := sys.modules.get("hotloop.trace.recorder")) is not None:
+        recording.recorder.flush(_TO_RECORD)
     atexit.register(os._exit, INTERRUPTED)
     return INTERRUPTED

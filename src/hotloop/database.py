@@ -76,6 +76,14 @@ class Database:
         """`do` for code that is not async, in its own thread."""
         return self._file.transaction(_WRITE, work)
 
+    def read_sync(self, work: Work[T]) -> T:
+        """`read` for code that is not async."""
+        return self._file.transaction(_READ, work)
+
+    def erase_sync(self, work: Work[T]) -> T:
+        """`erase` for code that is not async."""
+        return self._file.transaction(_WRITE, work, self._file.rewrite)
+
     def close(self) -> None:
         """Do what was asked for, and close the file; it is opened again when it is used again."""
         self._file.close()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,14 +133,13 @@ class TraceStore:
             self._database.do_sync(self._retention.enforce)
 
     def add(self, records: Iterable[TraceRecord]) -> Added:
-        """Keep these, all or, if getting them raises, none. Meanwhile nobody else can write to the file."""
+        """Keep these, all or, if getting them raises, none; until then they are in memory, packed."""
+        rows = [*map(row_of, records)]
 
         def insert(db: sqlite3.Connection) -> Added:
-            before, read, rows = _count(db), 0, map(row_of, records)
-            while chunk := [*islice(rows, _CHUNK)]:
-                _insert(db, chunk)
-                read += len(chunk)
-            return Added(read, _count(db) - before)
+            before = _count(db)
+            _insert(db, rows)
+            return Added(len(rows), _count(db) - before)
 
         return self._database.do_sync(insert)
 
@@ -176,7 +173,7 @@ class TraceStore:
     def resolve(self, beginning: str) -> str:
         """The id that this is, or the only one that begins so. Raises ConfigError when there is none, or more."""
         query = "SELECT DISTINCT trace_id FROM runs WHERE trace_id >= ? AND trace_id < ?"
-        ids = self._database.do_sync(lambda db: db.execute(query, (beginning, beginning + _AFTER_ALL)).fetchall())
+        ids = self._database.read_sync(lambda db: db.execute(query, (beginning, beginning + _AFTER_ALL)).fetchall())
         if (beginning,) in ids or len(ids) == 1:
             return beginning if (beginning,) in ids else str(ids[0][0])
         if ids:
@@ -196,7 +193,7 @@ class TraceStore:
             db.execute(_FORGET)
 
         if ids:
-            asyncio.run(self._database.erase(erase))
+            self._database.erase_sync(erase)
         return len(ids)
 
     def missed(self, runs: int) -> None:
@@ -205,18 +202,18 @@ class TraceStore:
 
     def count_missed(self) -> int:
         """How many runs were dropped, in the days of which there are records."""
-        return self._database.do_sync(lambda db: int(db.execute("SELECT total(runs) FROM missed").fetchone()[0]))
+        return self._database.read_sync(lambda db: int(db.execute("SELECT total(runs) FROM missed").fetchone()[0]))
 
     def _select(self, columns: str, which: Which) -> list[tuple[Any, ...]]:
         where, values = _where(which)
         query = f"SELECT {columns} FROM runs{where} ORDER BY started DESC, id DESC LIMIT ?"
         limit = -1 if which.limit is None else which.limit
-        return self._database.do_sync(lambda db: db.execute(query, (*values, limit)).fetchall())[::-1]
+        return self._database.read_sync(lambda db: db.execute(query, (*values, limit)).fetchall())[::-1]
 
     def _read(self, ids: Sequence[int]) -> Iterator[TraceRecord]:
         """The records with these numbers, in this order, as far as they are still there."""
         query = _READ.format(_BESIDE, ", ".join("?" * len(ids)))
-        rows = self._database.do_sync(lambda db: db.execute(query, ids).fetchall())
+        rows = self._database.read_sync(lambda db: db.execute(query, ids).fetchall())
         found = {row[0]: row[1:] for row in rows}
         for number in ids:
             if number in found:

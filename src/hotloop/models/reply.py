@@ -23,7 +23,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     slot: int = 0
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """A complete reply. It is the answer only if it has no calls.
 
     `confidence` is how sure the model was of its least certain words, from 0 to 1; None if nobody asked for it.

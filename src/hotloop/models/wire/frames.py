@@ -78,8 +78,8 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     return Usage(
         _count(usage, "prompt_tokens"),
         _count(usage, "completion_tokens"),
-        _count(prompt, "cached_tokens"),
-        _count(completion, "reasoning_tokens"),
+        None if prompt is None else _count(prompt, "cached_tokens"),
+        None if completion is None else _count(completion, "reasoning_tokens"),
     )
 
 

@@ -10,7 +10,7 @@ from hotloop.errors import ConfigError
 from hotloop.trace.w3c import Position
 
 
-class Caller(msgspec.Struct, frozen=True):
+class Caller(msgspec.Struct, frozen=True, gc=False):
     """The run, its agent, session and user ("" for none), what it was granted, and its `position` in a W3C trace.
 
     The position is None where nobody who is part of one asked for the run and it records no spans.

@@ -23,7 +23,7 @@ _log = logging.getLogger("hotloop.trace")
 _MOST = 10_000  # runs that wait to be recorded
 _MOST_CHARACTERS = 64 << 20  # of what was said in them
 _BATCH = 256  # runs that are exported at once
-_GATHERING = 0.5  # seconds in which runs come together: a transaction costs as much as several records
+_GATHERING = 0.5  # seconds in which a batch comes together: a transaction costs as much as several records
 _AT_EXIT = 2.0  # seconds
 _TOLD_AGAIN = 60.0  # seconds between two lines in the log about runs that were dropped
 
@@ -81,6 +81,8 @@ class Recorder:
             else:
                 self._waiting.append(_Run(exporters, ended, size))
                 self._size += size
+                if len(self._waiting) == _BATCH:
+                    self._hurry.set()
         if not self._come.is_set():
             self._wake()
 

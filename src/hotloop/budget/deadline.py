@@ -38,11 +38,11 @@ class Deadline:
 
     def remaining_ns(self, now: int) -> int | None:
         """What is left of the whole run, never below 0; None without a deadline."""
-        return None if self.end is None else max(self.end - now, 0)
+        return None if self.end is None else self.end - now if now < self.end else 0
 
     def for_tools_ns(self, now: int) -> int | None:
         """What is left for tools, that is without the answer reserve, never below 0; None without a deadline."""
-        return None if self.tools_end is None else max(self.tools_end - now, 0)
+        return None if self.tools_end is None else self.tools_end - now if now < self.tools_end else 0
 
     def before_answer(self, now: int, most: int) -> Deadline:
         """A deadline that keeps the answer reserve free, and comes in `most` nanoseconds at the latest."""

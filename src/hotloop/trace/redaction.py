@@ -34,7 +34,7 @@ _WORDLESS = frozenset(
 )  # errors that quote nobody
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _WORD = re.compile(r"\w{0,32}", re.ASCII)
-_NUMBERS = (int, float, bool)
+_NUMBERS = frozenset((int, float, bool))
 _WAITED_FOR = re.compile(r"(?:^|, )([\w.-]+)")
 _WAIT = "for "  # begins the note of a wait for other calls
 _STEP = "."  # in the id of a call that is a step of a plan, before the name that the model gave it
@@ -56,7 +56,7 @@ def without_words(record: TraceRecord) -> None:
         record.stages = [_stage(each, known) for each in record.stages]
     if any(each.reason for each in record.attempts):
         record.attempts = [_attempt(each) for each in record.attempts]
-    if not all(type(value) in _NUMBERS for value in record.facts.values()):
+    if not _NUMBERS.issuperset(map(type, record.facts.values())):
         record.facts = _facts(_plain(record.facts), known)
 
 

@@ -20,7 +20,7 @@ class Patience:
         self, exchange: Exchange, *, total: float, first_token: float | None, stall: float | None, left: int | None
     ) -> None:
         self._exchange = exchange
-        self._hurried = left is not None and left < ns(total)
+        self._hurried = left is not None and left < total * NS_PER_S
         self._total = left / NS_PER_S if left is not None and self._hurried else total
         self._first_token = first_token
         self._stall = stall

@@ -116,6 +116,51 @@ def test_single_checks(hotloop, agent, monkeypatch, extra, inference, check, gra
     assert graded(hotloop("check", agent(extra, inference=inference), "--json"))[check] == grade
 
 
+ALERT = "telemetry: {{alerts: [{{when: tool_p95, over: 1s, tool: {}}}]}}"
+
+
+@pytest.mark.parametrize(
+    ("extra", "check", "told"),
+    [
+        ("budget: {on_exceed: abort}", "measures", "budget.on_exceed is abort, but there is no limit"),
+        ("budget: {on_exceed: abort, memory: 1s}", "measures", "budget.on_exceed is abort, but"),
+        ("budget: {on_exceed: abort, turn: {on_exceed: warn, total: 1s}}", "measures", "budget.on_exceed is abort"),
+        ("budget: {total: 1s, turn: {on_exceed: abort}}", "measures", "budget.turn.on_exceed is abort, but"),
+        ("budget: {on_exceed: abort, turn: {total: 1s}}", "measures", None),
+        ("budget: {on_exceed: degrade, total: 1s}", "degrading", "no step in budget.degrade, and no optional tool"),
+        ("budget: {on_exceed: degrade, total: 1s, degrade: [{max_tokens: 9}]}", "degrading", None),
+        (
+            "budget: {total: 1.5s, turn: {total: 2s}}",
+            "turn limits",
+            "budget.turn.total (2 s) is over budget.total (1.5 s)",
+        ),
+        ("budget: {total: 2s, turn: {total: 2s}}", "turn limits", None),
+        (
+            ALERT.format("order_statis"),
+            "alerts",
+            "which the agent does not have; did you mean order_status?",
+        ),
+        (ALERT.format("order_status"), "alerts", None),
+    ],
+)
+def test_what_can_never_be_is_told(hotloop, agent, monkeypatch, extra, check, told):
+    monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
+    found = json.loads(hotloop("check", agent(extra), "--json").out)["findings"]
+    texts = [each["told"] for each in found if each["check"] == check]
+    assert len(texts) == (told is not None)
+    assert told is None or told in texts[0]
+
+
+def test_an_optional_tool_is_enough_to_degrade(hotloop, agent, tmp_path, monkeypatch):
+    monkeypatch.setattr("hotloop.commands.check.fresh_prompts", lambda path: [])
+    (tmp_path / "cli_optional.py").write_text(
+        "from hotloop import tool\n@tool(optional=True)\ndef reviews() -> str:\n    'Reviews.'\n    return ''\n"
+    )
+    path = agent("budget: {on_exceed: degrade, total: 1s}")
+    path.write_text(path.read_text().replace("cli_order_tools:order_status", "cli_optional:reviews"))
+    assert "degrading" not in graded(hotloop("check", path, "--json"))
+
+
 def test_what_is_said_last_need_not_be_the_same(hotloop, agent, tmp_path):
     (tmp_path / "cli_clock.py").write_text("import time\ndef now(): return time.strftime('It is %Y-%m-%d %H:%M:%S.')\n")
     ended = hotloop("check", agent("context: {limit: 8000, volatile: {function: 'cli_clock:now'}}"), "--json")

@@ -15,7 +15,8 @@ from hotloop.commands.options import Json
 from hotloop.config.arguments import agent_arguments
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
-from hotloop.lab.checklist import Candidate, Finding, findings
+from hotloop.lab.candidate import Candidate, Finding
+from hotloop.lab.checklist import findings
 from hotloop.lab.prompting import first_prompt, fresh_prompts
 from hotloop.lab.recorded import Comparison, Fault, compare, read_prompts
 from hotloop.models.prefix.divergence import Divergence

@@ -3,78 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Literal
-
-import msgspec
 
 from hotloop.config.contextspec import ContextSpec, SessionsSpec
-from hotloop.config.spec import AgentSpec
+from hotloop.lab.candidate import Candidate, Finding, names_of
+from hotloop.lab.limitchecks import alerts, deadline, degrading, measures, tool_times, turn_limits
 from hotloop.lab.prompting import usual_model
 from hotloop.models.model import Model
 from hotloop.models.prefix.divergence import divergences
-from hotloop.models.prefix.parts import read_body
-from hotloop.models.prefix.watch import instructions_of
-from hotloop.models.routing.router import Router
-from hotloop.models.sizes import estimated_tokens
-from hotloop.tools.defining.tool import Tool
 from hotloop.visible import one_line
-
-Grade = Literal["ok", "hint", "warning", "fault"]
 
 _READING = frozenset(["browse", "check", "count", "describe", "fetch", "find", "get", "list", "look", "lookup"])
 _READING |= {"query", "read", "search", "show", "view"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What a check has found, and what to do about it.
-
-    A "fault" costs or breaks something for certain, a "warning" does when things go wrong, a "hint" may be meant.
-    """
-
-    check: str
-    grade: Grade
-    told: str
-    advice: str = ""
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """An agent to be checked: its declaration, the arguments that it means, and its tools.
-
-    `body` is its first prompt, `fresh` are the same as fresh processes made it.
-    """
-
-    spec: AgentSpec
-    arguments: dict[str, Any]
-    tools: Sequence[Tool]
-    body: bytes
-    fresh: Sequence[bytes] = ()
-
-    @property
-    def front(self) -> int:
-        """About how many tokens of tools and instructions every prompt begins with."""
-        body = read_body(self.body)
-        instructions = instructions_of(self.body[body.messages[0].start : body.messages[-1].end])
-        return sum(estimated_tokens(body.text(each)) for each in body.tools) + estimated_tokens(instructions)
-
-    @property
-    def models(self) -> dict[str, Model]:
-        """All models that may be asked, by where the file declares them."""
-        first, fallback = self.arguments["model"], self.arguments.get("fallback", ())
-        section, models = "inference", {"inference": first}
-        if isinstance(first, Router):
-            section, models = "router", {f"router.models.{name}": model for name, model in first.models.items()}
-        return models | {f"{section}.fallback[{number}]": model for number, model in enumerate(fallback)}
-
-    @property
-    def chances(self) -> list[tuple[Model, list[Model]]]:
-        """Each model that a turn may begin with, and those that are asked after it, should it fail."""
-        first, fallback = self.arguments["model"], self.arguments.get("fallback", ())
-        models = list(first.models.values()) if isinstance(first, Router) else [first]
-        climbs = isinstance(first, Router) and first.cascade is not None  # and its run stays with whom it comes to
-        return [(each, [*(models[place:] if climbs else ()), *fallback]) for place, each in enumerate(models, 1)]
 
 
 Check = Callable[[Candidate], Iterator[Finding]]
@@ -173,21 +115,6 @@ def keys(candidate: Candidate) -> Iterator[Finding]:
         yield Finding("keys", "ok", "No service that is known to want a key lacks it.")
 
 
-def deadline(candidate: Candidate) -> Iterator[Finding]:
-    """Whether a run ends in time, whatever the service and the tools do."""
-    budget = candidate.spec.budget
-    advice = "Give budget.total and budget.answer_reserve: the run then answers from what it has before time is up."
-    if budget is None or budget.total is None:
-        yield Finding("deadline", "warning", "Runs have no deadline.", advice)
-    elif not budget.is_deadline:
-        told = (
-            f"budget.total ({budget.total:g} s) is only held against runs afterwards: without an answer_reserve it is"
-        )
-        yield Finding("deadline", "warning", f"{told} no deadline.", advice)
-    else:
-        yield Finding("deadline", "ok", f"Runs end after {budget.total:g} s at the latest.")
-
-
 def fallback(candidate: Candidate) -> Iterator[Finding]:
     """Whether somebody else is asked when a service is down."""
     alone = [model.name for model, others in candidate.chances if {_asked(model)}.issuperset(map(_asked, others))]
@@ -201,27 +128,13 @@ def fallback(candidate: Candidate) -> Iterator[Finding]:
         yield Finding("fallback", "ok", "When a model fails, another one is asked.")
 
 
-def tool_times(candidate: Candidate) -> Iterator[Finding]:
-    """Whether every tool ends, and before the run has to."""
-    usual, budget = candidate.spec.tools.timeout, candidate.spec.budget
-    total = budget.total if budget is not None and budget.total is not None else None
-    times = {tool.name: usual if tool.timeout is None else tool.timeout for tool in candidate.tools}
-    late = [name for name, seconds in times.items() if total is not None and seconds >= total]
-    if late:
-        told = f"{_names(late)} may take as long as a whole run ({total:g} s), or longer, before a timeout ends it."
-        yield Finding("tool times", "hint", told, "Give a shorter timeout, at the tool or as tools.timeout.")
-    elif times:
-        yield Finding("tool times", "ok", f"Every tool has a timeout, the longest of {max(times.values()):g} s.")
-
-
 def tool_names(candidate: Candidate) -> Iterator[Finding]:
     """Whether tools that seem only to read are declared so."""
     seem = [tool.name for tool in candidate.tools if not tool.read_only and _first_word(tool.name) in _READING]
     if seem:
         several = len(seem) > 1
-        told = (
-            f"{_names(seem)}: by {'their names these tools only read' if several else 'its name this tool only reads'}"
-        )
+        named = "their names these tools only read" if several else "its name this tool only reads"
+        told = f"{names_of(seem)}: by {named}"
         told += f", but {'they are' if several else 'it is'} not declared so."
         advice = "With read_only=True a tool begins early, and its results can be kept."
         yield Finding("tool names", "hint", told, advice)
@@ -235,8 +148,12 @@ CHECKS: tuple[Check, ...] = (
     context_order,
     keys,
     deadline,
+    measures,
+    degrading,
+    turn_limits,
     fallback,
     tool_times,
+    alerts,
     tool_names,
 )
 
@@ -253,7 +170,3 @@ def _lacks_key(model: Model) -> bool:
 def _first_word(name: str) -> str:
     found = _WORD.search(name)
     return found[0].lower() if found else ""
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(one_line, names))

@@ -65,7 +65,7 @@ def test_agents_that_are_explained_together_are_told(explain, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--agent", "nobody"), "No recorded run is selected"),
+        (("--agent", "nobody"), "there are orders"),
         (("nothing-like-it",), "nothing-like-it"),
         (("--service", "gpu-9"), "There is no profile 'gpu-9'"),
     ],

@@ -61,6 +61,7 @@ def test_every_change_has_an_option(whatif, arguments, label):
     told = json.loads(ended.out)
     assert told["edits"][0].startswith(label)
     assert told["runs"] == 50
+    assert told["bound"].keys() == {"p50", "p95", "mean"}
     assert told["times"]["saved"]["p50"]["low"] <= told["times"]["saved"]["p50"]["high"]
 
 
@@ -80,7 +81,9 @@ def test_every_change_has_an_option(whatif, arguments, label):
         (("--without", "memry"), "did you mean memory?"),
         (("--prefetch", "2"), "'2' is no share"),
         (("--prefetch", "200%"), "give a share from 0 to 1"),
-        (("--eager", "--agent", "nobody"), "No recorded run of these ended well"),
+        (("--eager", "--agent", "nobody"), "there are orders, other"),
+        (("--eager", "--failed"), "No recorded run of these ended well"),
+        (("--eager", "--slow", "1h"), "is selected: run the agent first"),
         (("--max-parallel", "0"), "--max-parallel"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

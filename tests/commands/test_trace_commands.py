@@ -145,13 +145,36 @@ def test_runs_that_were_dropped_are_told(hotloop, kept):
 
 
 def test_where_nothing_is(hotloop, kept, tmp_path):
-    assert hotloop("trace", "list", "--agent", "nobody").out == f"No such runs in {kept}.\n"
-    ended = hotloop("trace", "show", "--agent", "nobody")
-    assert (ended.code, ended.err) == (2, f"error: No such runs in {kept}.\n")
+    told = f"No run in {kept} is selected: run the agent first, or choose other runs.\n"
+    assert hotloop("trace", "list", "--until", "2001-01-01").out == told
+    for command in ("show", "export"):
+        ended = hotloop("trace", command, "--until", "2001-01-01")
+        assert (ended.code, ended.out, ended.err) == (2, "", f"error: {told}")
     ended = hotloop("trace", "list", "--store", tmp_path / "none.db")
     assert ended.code == 2
     assert ended.err == f"error: There is no file {tmp_path}/none.db: no run has been recorded there.\n"
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "there"),
+    [
+        (
+            ("--agent", "order"),
+            "run of agent 'order' in {}; there are orders, re\\u001b[31mfunds (did you mean orders?).",
+        ),
+        (("--version", "2"), "run of version '2' in {}; there are 1.2, 1.3."),
+        (
+            ("--source", "langgrph"),
+            "run of source 'langgrph' in {}; there are hotloop, langgraph (did you mean langgraph?).",
+        ),
+    ],
+)
+def test_of_an_unknown_name_it_tells_which_there_are(hotloop, kept, given, there):
+    for command in ("list", "show", "export"):
+        ended = hotloop("trace", command, *given)
+        assert there.format(kept) in ended.out + ended.err
+        assert ended.code == (0 if command == "list" else 2)
 
 
 def test_show_is_as_a_run_shows_it(hotloop, kept):

@@ -58,7 +58,7 @@ class Changes:
     tool
         A tool takes another time, like search=80ms, or times as long, like search=0.5x.
     without
-        A kind of work that takes no time: memory, queue, approval, guard, connect, or a tool.
+        A kind of work that takes no time: approval, cache, connect, context, guard, memory, overhead, queue, or a tool.
     cache
         So many calls of a tool find their results kept, like search=0.6 or search=60%.
     cache_seen

@@ -46,11 +46,9 @@ def export(
     to
         jsonl: a record a line. chrome: one trace for chrome://tracing and https://ui.perfetto.dev.
     """
-    store, which = selection.store(), selection.which()
-    if run is not None:
-        which = msgspec.structs.replace(which, trace_id=store.resolve(run))
+    records = selection.records(run)
     sys.stdout.flush()
-    for piece in _FORMATS[to](store.find(which)):
+    for piece in _FORMATS[to](records):
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
     return 0

@@ -19,7 +19,6 @@ from hotloop.commands.console import (
 )
 from hotloop.commands.options import Json, Name, Names
 from hotloop.commands.selection import Selection
-from hotloop.errors import ConfigError
 from hotloop.insight.candidates import Candidate
 from hotloop.insight.critical import CriticalPath
 from hotloop.insight.doctor import finding_lines
@@ -27,7 +26,6 @@ from hotloop.insight.explanation import Explanation
 from hotloop.insight.explanation import explain as explanation
 from hotloop.insight.report import report_lines
 from hotloop.lab.profilefile import load_profile
-from hotloop.trace.record import TraceRecord
 from hotloop.units import show_ms
 from hotloop.visible import one_line
 from hotloop.words import counted
@@ -64,7 +62,7 @@ def explain(
     """
     services = [load_profile(name) for name in service or _SERVICES]
     with messages().status("Reading the runs") as status:
-        records = _selected(trace_id, selection)
+        records = list(selection.records(trace_id))
         status.update(f"Explaining {counted(len(records), 'run')}")
         found = explanation(records, services)
     if as_json:
@@ -72,16 +70,6 @@ def explain(
     else:
         show_explanation(results(), found)
     return 0
-
-
-def _selected(trace_id: str | None, selection: Selection) -> list[TraceRecord]:
-    store = selection.store()
-    if trace_id is not None:
-        return [store.get(trace_id)]
-    records = list(store.find(selection.which()))
-    if not records:
-        raise ConfigError("No recorded run is selected: run the agent first, or choose other runs.")
-    return records
 
 
 def show_explanation(console: Console, found: Explanation) -> None:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from cyclopts import Parameter, Token
 
 from hotloop.commands.options import Count, Duration, Flag, Name
 from hotloop.database import state_path
+from hotloop.errors import ConfigError
 from hotloop.fields import require
+from hotloop.trace.record import TraceRecord
 from hotloop.trace.store import TraceStore, Which
 from hotloop.units import parse_duration
+from hotloop.words import listed
 
 _LONG = re.compile(r"([0-9]*\.?[0-9]+)\s*(d|w)")
 _DAYS = {"d": 1, "w": 7}
 _SECONDS_PER_DAY = 86_400
+_NAMED = ("agent", "version", "source")  # of which there are few, so that a message can list them
 _NO_MOMENT = "{!r} is no time; write how long ago (2h, 3d) or when (2026-11-30, '2026-11-30 14:05')"
 
 
@@ -113,3 +118,25 @@ class Selection:
         path = self.path or state_path("traces.db")
         require(path.exists(), f"There is no file {path}: no run has been recorded there.")
         return TraceStore(path)
+
+    def records(self, run: str | None = None) -> Iterator[TraceRecord]:
+        """These runs, the oldest first; of a `run`, its id or how that begins, that one.
+
+        Raises ConfigError, with what there is instead, if there is none of them.
+        """
+        store, which = self.store(), self.which()
+        if run is not None:
+            which = msgspec.structs.replace(which, trace_id=store.resolve(run))
+        if not store.infos(msgspec.structs.replace(which, limit=1)):
+            raise ConfigError(self.told_missing(store))
+        return store.find(which)
+
+    def told_missing(self, store: TraceStore) -> str:
+        """That none of these runs is there, in a sentence: which names there are, if one is unknown."""
+        for what in _NAMED:
+            name = getattr(self, what)
+            if name is None or store.infos(Which(**{what: name}, limit=1)):
+                continue
+            if known := sorted({getattr(info, what) for info in store.infos()} - {""}):
+                return f"There is no run of {what} {name!r} in {store.path}; there are {listed(name, known)}."
+        return f"No run in {store.path} is selected: run the agent first, or choose other runs."

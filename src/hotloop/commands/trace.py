@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -25,7 +26,6 @@ from hotloop.commands.exchange import export, import_
 from hotloop.commands.options import Flag, Json, Name
 from hotloop.commands.receive import receive
 from hotloop.commands.selection import Selection
-from hotloop.errors import ConfigError
 from hotloop.fields import require
 from hotloop.models.routing.routed import RouteFacts
 from hotloop.trace.record import TraceRecord
@@ -70,7 +70,7 @@ def list_(*, selection: Selection = _ANY, as_json: Json = False) -> int:
     if shown:
         show_rows(_table(shown[::-1]))
     else:
-        results().print(f"No such runs in {store.path}.", style="dim", markup=False, soft_wrap=True)
+        results().print(one_line(selection.told_missing(store)), style="dim", markup=False, soft_wrap=True)
     if len(shown) < len(infos):
         messages().print(f"[dim]Only the last {_LISTED} are listed; --last N lists more.[/]")
     if missed := store.count_missed():
@@ -145,12 +145,9 @@ def delete(
 
 def _found(selection: Selection, run: str | None) -> TraceRecord:
     """The run with this id, or the latest of those that are selected. Raises ConfigError if there is none."""
-    store, which = selection.store(), selection.which()
-    if run is not None or which == Which():
-        return store.get(run)
-    for record in store.find(msgspec.structs.replace(which, limit=1)):
-        return record
-    raise ConfigError(f"No such runs in {store.path}.")
+    if run is not None or selection.which() == Which():
+        return selection.store().get(run)
+    return next(replace(selection, last=1).records())
 
 
 def _table(infos: list[TraceInfo]) -> Table:

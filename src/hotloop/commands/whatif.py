@@ -41,7 +41,7 @@ def whatif(*, changes: Changes = _NOTHING, selection: Selection = _ANY, as_json:
     edits = changes.edits()
     require(bool(edits), "Nothing is to be changed: say what, like --service groqcloud-llama70b or --max-parallel 8.")
     with messages().status("Scheduling the runs anew"):
-        work = Workload.of(selection.store().find(selection.which()))
+        work = Workload.of(selection.records())
         _require_known(work, edits)
         prediction = predict(work, edits)
     if as_json:
@@ -111,4 +111,4 @@ def _show_times(prediction: Prediction) -> None:
         cells = (show_ms(before.value), show_ms(after.value), interval, f"{show_ms(saved.value)} ({share})")
         table.add_row(name, *cells, show_ms(getattr(bound, name)))
     show_rows(table)
-    results().print("at best: if what is changed took no time at all", style="dim")
+    results().print("at best: if what is changed took no time at all (Amdahl)", style="dim")

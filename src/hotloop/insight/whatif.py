@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from random import Random
-from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +24,7 @@ _SEED = 1
 _MOST_DRAWS = 20
 
 
-class Bound(NamedTuple):
+class Bound(msgspec.Struct, frozen=True):
     """Milliseconds that remain if the part of the runs that an edit is about took no time at all (Amdahl)."""
 
     p50: float

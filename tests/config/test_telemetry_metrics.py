@@ -79,3 +79,22 @@ def test_a_place_must_be_there(tmp_path, monkeypatch, text, told):
     with pytest.raises(ConfigError, match=told) as error:
         load_spec(declared(tmp_path, text))
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("{when: context, over: 80%}", "80% of what? Set context.limit, or give tokens"),
+        ("{when: tool_p95, tool: lookup}", "it is held against budget.tools, which is not set; set it, or give over"),
+        ("{when: end_to_end_p95}", "it is held against budget.total, which is not set; set it, or give over"),
+        ("{when: over_budget, over: 0.1, row: turn.model}", "it is about budget.turn.model, which is not set"),
+        ("{when: over_budget, over: 0.1}", "it is about the budget, and there is none"),
+    ],
+)
+def test_an_alert_that_can_never_be_told_is_named_with_its_line(tmp_path, rule, told):
+    text = f"telemetry:\n  alerts:\n    - {{when: error_rate, over: 0.1}}\n    - {rule}\n"
+    with pytest.raises(ConfigError) as error:
+        load_spec(declared(tmp_path, text))
+    assert str(error.value) == f"{tmp_path}/agent.yaml:5: telemetry.alerts[1]: {told}"
+    meant = "context: {limit: 8000}\nbudget: {total: 3s, tools: 1s, turn: {model: 1s}}\n"
+    assert load_spec(declared(tmp_path, text + meant)).telemetry.alerts[1].when in rule

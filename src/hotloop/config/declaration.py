@@ -12,6 +12,7 @@ import yaml
 
 from hotloop.config.nodes import Entry, Faults, entries, has_variable, is_null, items, parse, readings, under
 from hotloop.config.shapes import UNITS, Section, durations_of, field_of, sections_of, shape_of, types_of
+from hotloop.config.silent import silent_alerts
 from hotloop.config.spec import AgentSpec
 from hotloop.errors import ConfigError
 from hotloop.fields import Text, in_plain_words, marked
@@ -34,11 +35,21 @@ def read_declaration(path: Path) -> AgentSpec:
     """Read a declaration; see `hotloop.config.spec.load_spec`."""
     faults = Faults(path)
     try:
-        spec: AgentSpec = _Reader(faults, path.parent).section(Entry(1, parse(path)), AgentSpec)
+        root = parse(path)
+        spec: AgentSpec = _Reader(faults, path.parent).section(Entry(1, root), AgentSpec)
     except RecursionError:
         raise ConfigError(f"An alias in {path} refers to itself.") from None
     faults.raise_any()
+    _note_silent_alerts(spec, root, faults)
+    faults.raise_any()
     return spec
+
+
+def _note_silent_alerts(spec: AgentSpec, root: yaml.Node, faults: Faults) -> None:
+    for place, why in silent_alerts(spec):
+        telemetry = entries(root, "", faults)["telemetry"]
+        rules = items(entries(telemetry.node, "", faults)["alerts"], "", faults)
+        faults.add(rules[place].line, f"telemetry.alerts[{place}]", why)
 
 
 class _Reader:

@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from google.rpc.status_pb2 import Status
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from otlpspans import TRACE, agent, chat
 
 from hotloop.errors import ConfigError
@@ -165,7 +168,8 @@ def test_requests_on_one_connection(receiver, client):
 @pytest.mark.parametrize(
     ("method", "path", "headers", "status"),
     [
-        ("POST", "/v1/logs", {}, 404),
+        ("POST", "/v1/profiles", {}, 404),
+        ("POST", "/v1/logs", {"content_length": "12 bytes"}, 411),
         ("GET", "/v1/traces", {}, 405),
         ("POST", "/v1/traces", {"content_length": "12 bytes"}, 411),
         ("POST", "/v1/traces", {"content_length": str(LARGEST + 1)}, 413),
@@ -173,6 +177,22 @@ def test_requests_on_one_connection(receiver, client):
 )
 def test_what_http_cannot_do(client, method, path, headers, status):
     assert ask(client, method, path, **headers)[0] == status
+
+
+@pytest.mark.parametrize("path", ["/v1/metrics", "/v1/logs?x=1"])
+def test_metrics_and_logs_are_taken_and_thrown_away(receiver, client, path):
+    assert ask(client, "POST", path, b'{"resourceMetrics": []}', content_type=JSON) == (200, b"{}")
+    assert ask(client, "POST", path, b"\x0a\x00", content_type=PROTOBUF) == (200, b"")
+    assert ask(client, "POST", "/v1/traces", SAMPLE, content_type=JSON) == (200, b"{}")
+    assert receiver.gathering.waiting == 1
+
+
+def test_opentelemetrys_exporter_of_metrics_is_content(receiver, caplog):
+    exporter = OTLPMetricExporter(f"{receiver.url}/v1/metrics")
+    provider = MeterProvider([PeriodicExportingMetricReader(exporter)])
+    provider.get_meter("agent").create_counter("tokens").add(1)
+    provider.shutdown()
+    assert caplog.text == ""
 
 
 def test_a_body_in_chunks_as_node_sends_it(receiver, client):

@@ -17,6 +17,9 @@ from hotloop.trace.importing.span import Span
 PATH = "/v1/traces"
 """Where exporters send spans."""
 
+DISCARDED = ("/v1/metrics", "/v1/logs")
+"""Where exporters that are given the base URL send what is no span."""
+
 LARGEST = 32 << 20
 """Bytes that a body may have, and what is in a compressed one."""
 
@@ -40,7 +43,7 @@ class _TooLarge(ConfigError):
 
 def receive(gathering: Gathering, body: bytes, content_type: str, encoding: str = "") -> Answer:
     """Take the spans of a request with this body and these headers into a gathering."""
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _kind(content_type)
     if kind not in (JSON, PROTOBUF):
         return _refusal(415, JSON, f"Spans come as {PROTOBUF} or {JSON}, not as {kind or 'nothing said'}.")
     if encoding.strip().lower() not in ("", "identity", "gzip"):
@@ -53,7 +56,21 @@ def receive(gathering: Gathering, body: bytes, content_type: str, encoding: str 
         return _refusal(415, kind, str(error))
     except ConfigError as error:
         return _refusal(400, kind, str(error))
-    return Answer(200, kind, b"{}" if kind == JSON else b"")
+    return _success(kind)
+
+
+def discard(content_type: str) -> Answer:
+    """What is answered to metrics and logs, which are read by nobody: that they were taken."""
+    return _success(_kind(content_type))
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _success(kind: str) -> Answer:
+    """An export response without anything in it."""
+    return Answer(200, PROTOBUF, b"") if kind == PROTOBUF else Answer(200, JSON, b"{}")
 
 
 def _spans(body: bytes, kind: str) -> list[Span]:

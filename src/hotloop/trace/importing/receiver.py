@@ -12,7 +12,7 @@ import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.trace.importing.body import BadBody, read_body
-from hotloop.trace.importing.endpoint import JSON, LARGEST, PATH, Answer, receive
+from hotloop.trace.importing.endpoint import DISCARDED, JSON, LARGEST, PATH, Answer, discard, receive
 from hotloop.trace.importing.gathering import Gathering
 
 _MOST_CLIENTS = 64
@@ -83,13 +83,16 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
-        if self.path.partition("?")[0] != PATH:
+        path = self.path.partition("?")[0]
+        if path not in (PATH, *DISCARDED):
             return self._refuse(404, f"There is no {self.path} here; spans go to {PATH}.")
         try:
             body = read_body(self.headers, self.rfile, LARGEST)
         except BadBody as error:
             return self._refuse(error.status, str(error))
         kind, encoding = self.headers.get("content-type", ""), self.headers.get("content-encoding", "")
+        if path in DISCARDED:
+            return self._answer(discard(kind))
         return self._answer(receive(self.server.gathering, body, kind, encoding))
 
     def do_GET(self) -> None:

@@ -162,6 +162,21 @@ def test_a_budget_says_what_is_too_long_for_tools() -> None:
     assert diagnose([fine]) == []
     (found,) = diagnose([replace(fine, limits={"tools": 50 * NS_PER_MS})])
     assert (found.rule, found.costs.p50_ms) == ("slow-tools", 60)
+    assert found.saw == "over their budget in 1 run; 23% of all time; a alone 60 ms"
+
+
+@pytest.mark.parametrize(("took", "saw"), [(1_200, []), (9_000, ["30% of all time; a alone 9,000 ms"])])
+def test_a_slow_tool_that_few_runs_have_is_found_if_it_is_much_of_all_time(took: int, saw: list[str]) -> None:
+    found = diagnose([*[run([("a", 0, took)], text=2_000)] * 4, *[run([("b", 0, 20)], text=2_000)] * 36])
+    assert [each.saw for each in found if each.rule == "slow-tools"] == saw
+
+
+@pytest.mark.parametrize(("note", "found"), [("session committed", []), ("", ["loop-overhead"])])
+def test_a_busy_disk_under_the_sessions_is_not_the_loops_own(note: str, found: list[str]) -> None:
+    plain = run([("a", 0, 60)])
+    kept = Stage("context", plain.end, plain.end + 150 * NS_PER_MS, 1, note=note)
+    slow = replace(plain, end=kept.end, stages=[*plain.stages, kept])
+    assert rules(diagnose([slow])) == found
 
 
 def test_a_reply_that_was_not_streamed_tells_no_first_token() -> None:

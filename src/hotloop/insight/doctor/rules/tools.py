@@ -12,32 +12,28 @@ from hotloop.insight.doctor.rule import Rule, Seen
 from hotloop.insight.doctor.turns import Turns
 from hotloop.trace.stats import percentile
 from hotloop.units import NS_PER_S, ms, show_ms
+from hotloop.words import counted
 
 _DOMINANT = 0.5  # of a run: then an infinitely fast model would not even halve it
+_SMALL = 0.1  # of all time: twice as fast, it would win no more than 5 %, which nobody notices
 _SLOW = NS_PER_S  # for one tool: the third grade of perceived latency, at which a train of thought breaks
 _TAIL = 3.0  # times its median: a call that took unusually long
 
 
 def _slow_tools(case: Case) -> Seen | None:
-    """Tools take most of a run, or one takes very long, also without what other rules find."""
-    shares = _unexplained(case)
+    """Tools are over their budget, take most of a run, or one takes very long, also without what other rules find."""
     slow = _slow_names(case)
-    over = [run.tools > limit for run in case.runs if (limit := run.record.limits.get("tools")) is not None]
-    if not slow and not case.many(sum(over)) and middle(shares) < _DOMINANT:
+    over, dominant = _over_budget(case), middle(_unexplained(case)) >= _DOMINANT
+    names = slow or _slowest(case)
+    costs = [sum(made.critical for made in run.calls if made.name in names) for run in case.runs]
+    wall = sum(run.wall for run in case.runs)
+    if not (over or dominant or (slow and sum(costs) >= _SMALL * wall)):
         return None
-    times: Counter[str] = Counter()
-    for run in case.runs:
-        for made in run.calls:
-            times[made.name] += made.critical
-    slow = slow or {name for name, _ in times.most_common(1)}
-    costs = [sum(made.critical for made in run.calls if made.name in slow) for run in case.runs]
-    share = middle([run.tools / run.wall for run in case.runs])
-    return Seen(
-        f"{share:.0%} of the median run; {listed(Counter(slow), 2)} alone {show_ms(ms(usual(costs)))}",
-        costs,
-        case.counts(costs),
-        {"share": share},
-    )
+    median, whole = middle([run.tools / run.wall for run in case.runs]), sum(run.tools for run in case.runs) / wall
+    told = [f"over their budget in {counted(over, 'run')}"] if over else []
+    told.append(f"{median:.0%} of the median run" if dominant else f"{whole:.0%} of all time")
+    told.append(f"{listed(Counter(names), 2)} alone {show_ms(ms(usual(costs)))}")
+    return Seen("; ".join(told), costs, case.counts(costs), {"share": median, "share_of_all": whole, "over": over})
 
 
 def _serial_turns(case: Case) -> Seen | None:
@@ -120,6 +116,21 @@ def _unexplained(case: Case) -> list[float]:
     return shares
 
 
+def _over_budget(case: Case) -> int:
+    """In how many runs tools took more than their budget, 0 if that is chance."""
+    over = sum(run.tools > run.record.limits.get("tools", run.tools) for run in case.runs)
+    return over if case.many(over) else 0
+
+
+def _slowest(case: Case) -> set[str]:
+    """The tool that takes most of all time."""
+    times: Counter[str] = Counter()
+    for run in case.runs:
+        for made in run.calls:
+            times[made.name] += made.critical
+    return {name for name, _ in times.most_common(1)}
+
+
 def _slow_names(case: Case) -> set[str]:
     """Tools that take very long, where that is waited for."""
     took: dict[str, list[int]] = {}
@@ -187,7 +198,7 @@ RULES = (
     Rule(
         "slow-tools",
         "tools",
-        "Tools take the most time",
+        "Tools take long",
         _slow_tools,
         do="Make it faster, or keep its results (ttl); begin it early (read_only=True) or while the model thinks "
         "(prefetch); cut it off (timeout, on_timeout). A faster model helps little.",

@@ -7,6 +7,8 @@ from collections import Counter
 from hotloop.insight.doctor.case import Case, middle
 from hotloop.insight.doctor.measures import Run
 from hotloop.insight.doctor.rule import Rule, Seen
+from hotloop.trace.ledger import Stage
+from hotloop.trace.path import steps_back
 from hotloop.units import NS_PER_MS, ms, show_ms
 
 _MANY = 6  # turns with calls: more than half of the ten that an agent has by default
@@ -46,11 +48,12 @@ def _too_many_turns(case: Case) -> Seen | None:
 
 
 def _loop_overhead(case: Case) -> Seen | None:
-    """Time goes to code that is neither a model nor a tool."""
-    costs = [run.own if _is_slow(run) else 0 for run in case.runs]
+    """Time goes to code that is neither a model nor a tool, nor the store of the sessions."""
+    owns = [_own(run) for run in case.runs]
+    costs = [own if _is_slow(run, own) else 0 for run, own in zip(case.runs, owns, strict=True)]
     if not case.costly(costs):
         return None
-    turn = middle([run.own / max(len(run.replies), 1) for run in case.runs])
+    turn = middle([own / max(len(run.replies), 1) for run, own in zip(case.runs, owns, strict=True)])
     return Seen(
         f"{show_ms(ms(turn))} a turn are neither a model's nor a tool's",
         costs,
@@ -59,9 +62,21 @@ def _loop_overhead(case: Case) -> Seen | None:
     )
 
 
-def _is_slow(run: Run) -> bool:
+def _own(run: Run) -> int:
+    """What the code of a run took, without the store of its session, whose time is that of a disk."""
+    if not _is_slow(run, run.own):
+        return run.own
+    path = steps_back(run.record.stages, run.record.end)
+    return run.own - sum(end - start for stage, start, end in path if _is_of_store(stage))
+
+
+def _is_of_store(stage: Stage) -> bool:
+    return stage.kind == "context" and stage.note.startswith("session ")  # loaded, committed
+
+
+def _is_slow(run: Run, own: int) -> bool:
     limit = run.record.limits.get("other")
-    return run.own >= _OWN * max(len(run.replies), 1) or (limit is not None and run.own > limit)
+    return own >= _OWN * max(len(run.replies), 1) or (limit is not None and own > limit)
 
 
 def _thought(run: Run) -> float:

@@ -62,6 +62,23 @@ def test_agents_that_are_explained_together_are_told(explain, tmp_path):
     assert "--agent chooses" not in explain("--agent", "refunds").out.splitlines()[0]
 
 
+@pytest.mark.parametrize("source", ["hotloop", "langgraph"])
+def test_what_to_do_is_said_in_words_and_settings_are_only_hotloops(hotloop, tmp_path, source):
+    store = TraceStore(tmp_path / "theirs.db")
+    store.export(varied(20, source=source))
+    store.close()
+    out = hotloop("explain", "--store", tmp_path / "theirs.db").out
+    advice = [
+        line.split(maxsplit=1)[1]
+        for line in out.partition("What would help")[2].splitlines()
+        if line.startswith("  do ")
+    ]
+    assert any(line.startswith("make it faster, keep its results") for line in advice)
+    assert all(("; in hotloop: " in line) == (source != "hotloop") for line in advice)
+    assert "at best (Amdahl) " in out
+    assert "\n  profile " in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -10,7 +10,7 @@ from lab_runs import calls_of, made_tool, runs_of
 from hotloop.errors import ConfigError
 from hotloop.insight.arrivals import following
 from hotloop.insight.bootstrap import compare
-from hotloop.insight.candidates import Proposal, candidates
+from hotloop.insight.candidates import Proposal, candidates, proposals
 from hotloop.insight.edits import Cache, Parallel, Prefetch, Service, ToolTime
 from hotloop.insight.whatif import whatif
 from hotloop.insight.workload import SAMPLE, Workload
@@ -150,6 +150,33 @@ def test_results_that_come_again_are_worth_keeping():
     labels = [each.proposal.edit.label for each in candidates(runs)]
     assert "results kept for 60 s" in labels
     assert candidates([]) == []
+
+
+def _prefetching(runs):
+    return [each for each in candidates(runs) if isinstance(each.proposal.edit, Prefetch)]
+
+
+def test_tools_that_tend_to_come_next_are_worth_guessing():
+    tools = [made_tool("find", 80), made_tool("order", 250), made_tool("pay", 300, read_only=False)]
+    runs = runs_of(tools, [calls_of("find"), calls_of("order"), calls_of("pay"), "Done."], runs=4)
+    (found,) = _prefetching(runs)
+    assert found.proposal.edit.label == "50% of the calls of order guessed while the model thinks"
+    assert found.proposal.yaml == "tools: {prefetch: {}}"
+    assert found.prediction.assumptions[0].startswith("50% of these calls are guessed right, which is assumed")
+    assert _prefetching(runs[:2]) == []  # too few to be a habit
+
+
+def test_what_is_to_be_done_is_said_in_words_and_with_settings_that_there_are():
+    runs = runs_of({"a": 80}, [calls_of("a", "a"), "Done."], runs=6, max_parallel=1)
+    for record in runs:
+        record.started = 0.0  # all at once
+    proposed = {each.edit.label: each for each in proposals(Workload.of(runs), [PROFILES["groqcloud-gpt-oss-20b"]])}
+    assert len(proposed) > 3
+    assert all(each.do and each.cost and each.python for each in proposed.values())
+    assert {each.yaml.partition(":")[0] for each in proposed.values()} <= {"", "inference", "tools", "cache"}
+    assert 'model="gpt-oss-20b"' in proposed["service groqcloud-gpt-oss-20b"].python
+    sharing = proposed["equal calls at the same time share one"]
+    assert sharing.yaml == "tools: {mcp: [{name: ..., rules: {TOOL: {scope: global}}}]}"
 
 
 # Whether predictions come true: a handful of benchmarks/whatif.py

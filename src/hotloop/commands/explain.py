@@ -19,7 +19,7 @@ from hotloop.commands.console import (
 )
 from hotloop.commands.options import Json, Name, Names
 from hotloop.commands.selection import Selection
-from hotloop.insight.candidates import Candidate
+from hotloop.insight.candidates import Candidate, Proposal
 from hotloop.insight.critical import CriticalPath
 from hotloop.insight.doctor import finding_lines
 from hotloop.insight.explanation import Explanation
@@ -91,7 +91,7 @@ def show_explanation(console: Console, found: Explanation) -> None:
         console.print("Nothing was found.")
     console.print("\n[bold]What would help[/]")
     for candidate in found.helps:
-        _show_help(console, candidate)
+        _show_help(console, candidate, found.ours)
     if not found.helps:
         console.print("\nNo change that these runs give reason to ask about would save anything.")
 
@@ -116,7 +116,7 @@ def _show_path(path: CriticalPath) -> None:
     show_rows(table)
 
 
-def _show_help(console: Console, candidate: Candidate) -> None:
+def _show_help(console: Console, candidate: Candidate, ours: bool) -> None:
     proposal, prediction = candidate
     console.print()
     times, bound = prediction.times, prediction.bound
@@ -128,10 +128,18 @@ def _show_help(console: Console, candidate: Candidate) -> None:
         share = f" ({saved.value / before.value:.0%})" if before.value else ""
         least, most = show_ms(saved.low).removesuffix(" ms"), show_ms(saved.high)
         told.append(f"{show_ms(saved.value)}{share} at {name}, {least} to {most} in 90 %: {show_ms(after.value)} left")
-    told.append(f"at best {show_ms(bound.p50)} are left at p50, {show_ms(bound.p95)} at p95")
+    told.append(f"at best (Amdahl) {show_ms(bound.p50)} are left at p50, {show_ms(bound.p95)} at p95")
     lines = [("saves", told[0]), ("", told[1]), ("", told[2]), ("costs", proposal.cost)]
-    lines += [("do", " or ".join(filter(None, (proposal.python, proposal.yaml))))]
-    lines += [("worth", f"{each.words or 'not said'} ({each.source})") for each in prediction.confidence]
+    lines += [("do", _what_to_do(proposal, ours))]
+    lines += [("profile", f"{each.words or 'not said'} ({each.source})") for each in prediction.confidence]
     for label, text in lines:
         if text:
-            console.print(f"  {label:<6} {text}", markup=False, soft_wrap=True)
+            console.print(f"  {label:<7} {text}", markup=False, soft_wrap=True)
+
+
+def _what_to_do(proposal: Proposal, ours: bool) -> str:
+    """In words, then with the settings of hotloop, which are none of the runs' own where it did not run them."""
+    settings = " or ".join(filter(None, (proposal.python, proposal.yaml)))
+    if not (settings and proposal.do):
+        return proposal.do or settings
+    return f"{proposal.do}: {settings}" if ours else f"{proposal.do}; in hotloop: {settings}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +18,7 @@ from hotloop.insight.edits import (
     Hedge,
     Parallel,
     Plan,
+    Prefetch,
     PrefixReuse,
     SeenCache,
     Service,
@@ -23,7 +27,8 @@ from hotloop.insight.edits import (
     ToolTime,
     Without,
 )
-from hotloop.insight.pieces import Ask, Turn
+from hotloop.insight.graph import Graph
+from hotloop.insight.pieces import Ask, Call, Turn
 from hotloop.insight.serving import ServiceProfile
 from hotloop.insight.whatif import Prediction, whatif
 from hotloop.insight.workload import Workload
@@ -38,14 +43,20 @@ _STRAGGLES = 3.0  # times the median first token
 _NOTABLE = 0.02  # of the runs, the tokens or the time: less is not worth a question
 _LEAST_SAVED = 0.005  # of the p50 or the p95
 _TOOLS = 3
+_GUESSED = 0.5  # of the calls: nobody knows before it is tried
+_PATTERN = 3  # times that calls have to come again before they look like a habit
 _BYTES_PER_TOKEN = 4
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A change: what it costs in words, and what makes it, in Python and in the file of an agent ("" for nothing)."""
+    """A change: what it costs and what is to be done, in words; and what does it in hotloop.
+
+    That is said in Python and in the file of an agent, "" for nothing.
+    """
 
     edit: Edit
     cost: str
+    do: str = ""
     python: str = ""
     yaml: str = ""
 
@@ -85,6 +96,7 @@ def proposals(work: Workload, services: Sequence[ServiceProfile] = ()) -> list[P
         *_prompts(work, turns),
         *_waiting(work, path),
         *_tools(path),
+        *_guessing(sample, path),
     ]
 
 
@@ -101,9 +113,18 @@ def _saves(prediction: Prediction) -> bool:
 
 def _service(profile: ServiceProfile) -> Proposal:
     cost = "another model: whether its answers do is for `hotloop eval` to say"
+    found = _MODEL.search(profile.name)
+    model = found[0] if found else "..."
     return Proposal(
-        Service(profile), cost, 'Agent(endpoint="...", model="...")', "inference: {endpoint: ..., model: ...}"
+        Service(profile),
+        cost,
+        f"ask a service like {profile.name}",
+        f'Agent(endpoint="...", model="{model}")',
+        f"inference: {{endpoint: ..., model: {model}}}",
     )
+
+
+_MODEL = re.compile(r"(?:gpt-oss|llama|gemma)\S*")  # in the name of a profile, which has no other word for it
 
 
 def _acting(work: Workload, turns: Sequence[Turn]) -> Iterator[Proposal]:
@@ -112,25 +133,32 @@ def _acting(work: Workload, turns: Sequence[Turn]) -> Iterator[Proposal]:
     if any(call.in_line for turn in turns for call in turn.calls) or any(limit and limit < most for limit in limits):
         places = min(max(most, 2), _MOST_PLACES)
         cost = "more load on the tools at once"
-        yield Proposal(Parallel(places), cost, f"Agent(max_parallel={places})", f"tools: {{max_parallel: {places}}}")
+        python, yaml = f"Agent(max_parallel={places})", f"tools: {{max_parallel: {places}}}"
+        yield Proposal(Parallel(places), cost, "run the calls of a reply side by side", python, yaml)
     late = sorted({call.name for turn in turns for call in turn.calls if call.takes_place and not call.read_only})
     if late:
         cost = f"only for tools that change nothing: {_listed(late)}"
-        python = "@tool(read_only=True)"
-        yield Proposal(Eager(tools=frozenset(late)), cost, python, "tools: {mcp: [{name: ..., read_only: [...]}]}")
+        python, yaml = "@tool(read_only=True)", "tools: {mcp: [{name: ..., read_only: [...]}]}"
+        yield Proposal(Eager(tools=frozenset(late)), cost, "begin calls as soon as they are written", python, yaml)
     if _share(turn.number > 0 and bool(turn.calls) for turn in turns) > _NOTABLE:
         cost = "a longer prompt, and a model that plans well"
-        yield Proposal(Plan(), cost, "Agent(plan=True)", "tools: {plan: true}")
+        do = "let the model write calls that need each other in one reply"
+        yield Proposal(Plan(), cost, do, "Agent(plan=True)", "tools: {plan: true}")
 
 
 def _sharing(work: Workload) -> Iterator[Proposal]:
     kept = SeenCache(_TTL)
     if kept.hits(work):
         cost = f"results that are up to {_TTL:g} s old"
-        yield Proposal(kept, cost, f"Agent(tool_ttl={_TTL:g})", f"cache: {{tool_result_ttl_seconds: {_TTL:g}}}")
+        python, yaml = f"Agent(tool_ttl={_TTL:g})", f"cache: {{tool_result_ttl_seconds: {_TTL:g}}}"
+        yield Proposal(kept, cost, "keep the results of tools that only read", python, yaml)
     if SingleFlight().hits(work):
         cost = "who asks later gets a result that was begun earlier"
-        yield Proposal(SingleFlight(), cost, '@tool(scope="global")', "rules: {TOOL: {scope: global}}")
+        do = "let equal calls of all runs share one"
+        yield Proposal(SingleFlight(), cost, do, '@tool(scope="global")', _RULES.format("scope: global"))
+
+
+_RULES = "tools: {{mcp: [{{name: ..., rules: {{TOOL: {{{}}}}}}}]}}"
 
 
 def _prompts(work: Workload, turns: Sequence[Turn]) -> Iterator[Proposal]:
@@ -139,19 +167,19 @@ def _prompts(work: Workload, turns: Sequence[Turn]) -> Iterator[Proposal]:
     reread = sum(max(ask.known - (ask.cached or 0), 0) for ask in asks if not _caches_silently(ask, work))
     if tokens and reread / tokens > 10 * _NOTABLE:
         cost = "memory at the service; the prompt must begin with the same bytes each time (`hotloop check`)"
-        yield Proposal(PrefixReuse(), cost, "Agent(prefix_cache=True)", "cache: {prefix_cache: true}")
+        do = "have the service keep what it has read"
+        yield Proposal(PrefixReuse(), cost, do, "Agent(prefix_cache=True)", "cache: {prefix_cache: true}")
     sizes = [call.size // _BYTES_PER_TOKEN for turn in turns for call in turn.calls]
     if _share(size > _LONG_RESULT for size in sizes) > _NOTABLE:
         cost = "the model sees less of long results, and has to ask for more of them"
         python, yaml = f"Agent(max_result={_LONG_RESULT})", f"tools: {{max_result: {_LONG_RESULT}}}"
-        yield Proposal(ShapedResults(_LONG_RESULT), cost, python, yaml)
+        yield Proposal(ShapedResults(_LONG_RESULT), cost, "shorten long results", python, yaml)
     in_sessions = [ask.prompt for place in work.sample if (graph := work.graphs[place]).session for ask in graph.asks]
     if in_sessions and (longest := percentile(in_sessions, 95)) > _LONG_PROMPT:
         limit = max(int(longest) // 2000 * 1000, _LONG_PROMPT // 2)
         cost = "the beginning of long conversations is known only by its summary"
-        yield Proposal(
-            ContextCap(limit), cost, f"Agent(context=Context(limit={limit}))", f"context: {{limit: {limit}}}"
-        )
+        python, yaml = f"Agent(context=Context(limit={limit}))", f"context: {{limit: {limit}}}"
+        yield Proposal(ContextCap(limit), cost, "summarize the beginning of long conversations", python, yaml)
 
 
 def _caches_silently(ask: Ask, work: Workload) -> bool:
@@ -163,23 +191,38 @@ def _caches_silently(ask: Ask, work: Workload) -> bool:
 def _waiting(work: Workload, path: CriticalPath) -> Iterator[Proposal]:
     if any(known.waits and _straggles(known.waits) for known in work.services.values()):
         cost = "5 % more requests"
-        policy = "policy=Policy(hedge=True)"
-        yield Proposal(Hedge(), cost, f"Agent({policy})", "inference: {policy: {hedge: true}}")
+        do = "send a second request beside one that is slow to begin"
+        yield Proposal(Hedge(), cost, do, "Agent(policy=Policy(hedge=True))", "inference: {policy: {hedge: true}}")
     shares = {row.kind: row.share for row in path.rows if row.kind != "tool"}
-    for kind, (cost, python, yaml) in _WAITS.items():
+    for kind, told in _WAITS.items():
         if shares.get(kind, 0.0) > _NOTABLE:
-            yield Proposal(Without(kind), cost, python, yaml)
+            yield Proposal(Without(kind), *told)
 
 
 _WAITS = {
-    "memory": ("facts that come late are left out", "Memory(timeout=0.02)", "memory: {timeout: 20ms}"),
+    "memory": (
+        "facts that come late are left out",
+        "do not wait for the memory",
+        "Memory(timeout=0.02)",
+        "memory: {timeout: 20ms}",
+    ),
     "queue": (
         "more requests at once at the service",
+        "let more requests run at once",
         "Policy(max_concurrent=...)",
         "inference: {policy: {max_concurrent: ...}}",
     ),
-    "connect": ("connections that stay open", "await agent.warm()", ""),
-    "approval": ("calls that nobody approves", '@tool(approval="never")', "rules: {TOOL: {approval: never}}"),
+    "connect": (
+        "connections that stay open",
+        "keep connections for all runs, and open them before the first one",
+        "one Agent for all runs, and await agent.warm()",
+    ),
+    "approval": (
+        "calls that nobody approves",
+        "let tools that do no harm run without approval",
+        '@tool(approval="never")',
+        _RULES.format("approval: never"),
+    ),
 }
 
 
@@ -191,7 +234,47 @@ def _tools(path: CriticalPath) -> Iterator[Proposal]:
     """The tools that runs wait for most, twice as fast."""
     slow = [row.name for row in path.rows if row.kind == "tool" and row.share > _NOTABLE]
     for name in slow[:_TOOLS]:
-        yield Proposal(ToolTime(name, factor=0.5), f"work on {name}")
+        cost = f"work on {name}, or results that are older, guessed or missing"
+        yield Proposal(ToolTime(name, factor=0.5), cost, _FASTER, _FASTER_PYTHON)
+
+
+_FASTER = "make it faster, keep its results, begin it early or while the model thinks, or cut it off"
+_FASTER_PYTHON = "@tool(ttl=...), @tool(read_only=True), Agent(prefetch=Prefetch()), @tool(timeout=..., on_timeout=...)"
+
+
+class _Guessed(Prefetch, frozen=True):
+    """Prefetch before it is tried: its rate is assumed."""
+
+    def assumptions(self, work: Workload) -> list[str]:
+        """See `Edit`."""
+        told = f"{self.rate:.0%} of these calls are guessed right, which is assumed: `hotloop prefetch learn` counts it"
+        return [told, *Prefetch.assumptions(self, work)]
+
+
+def _guessing(graphs: Sequence[Graph], path: CriticalPath) -> Iterator[Proposal]:
+    """Tools that runs wait for begin before they are called, where they tend to come after the same calls."""
+    waited = {row.name for row in path.rows if row.kind == "tool" and row.share > _NOTABLE}
+    tools = waited & _habits(graphs)
+    if tools:
+        cost = "calls in vain: more load on tools, which have to change nothing"
+        do = "begin calls that tend to come next while the model is thinking"
+        python, yaml = "Agent(prefetch=Prefetch())", "tools: {prefetch: {}}"
+        yield Proposal(_Guessed(_GUESSED, frozenset(tools)), cost, do, python, yaml)
+
+
+def _habits(graphs: Sequence[Graph]) -> set[str]:
+    """Read-only tools that come, more often than not, in the turn after calls of certain tools."""
+    after: Counter[frozenset[str]] = Counter()
+    comes: Counter[tuple[frozenset[str], str]] = Counter()
+    for before, turn in (pair for graph in graphs for pair in pairwise(graph.turns) if pair[0].calls):
+        had = frozenset(call.name for call in before.calls)
+        after[had] += 1
+        comes.update((had, name) for name in {call.name for call in turn.calls if _may_be_guessed(call)})
+    return {name for (had, name), times in comes.items() if times >= max(_PATTERN, _GUESSED * after[had])}
+
+
+def _may_be_guessed(call: Call) -> bool:
+    return call.takes_place and call.read_only and not call.ahead
 
 
 def _share(which: Iterable[bool]) -> float:

@@ -19,7 +19,8 @@ from hotloop.trace.record import TraceRecord
 class Explanation(msgspec.Struct, frozen=True):
     """What `runs` tell, of which so many are `left_out` of path and predictions because they did not end well.
 
-    They are of these `agents` with these `versions`; the first began at `since`, the last at `until` (Unix seconds).
+    They are of these `agents` with these `versions`, run by these `sources` (hotloop or other frameworks); the first
+    began at `since`, the last at `until` (Unix seconds).
     `helps` are the changes that would save time, what saves most first.
     """
 
@@ -27,6 +28,7 @@ class Explanation(msgspec.Struct, frozen=True):
     left_out: int
     agents: list[str]
     versions: list[str]
+    sources: list[str]
     since: float
     until: float
     report: Report
@@ -34,9 +36,14 @@ class Explanation(msgspec.Struct, frozen=True):
     findings: list[Finding]
     helps: list[Candidate]
 
+    @property
+    def ours(self) -> bool:
+        """Whether hotloop ran some of them, so that its settings are theirs."""
+        return "hotloop" in self.sources
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        plain = ("runs", "left_out", "agents", "versions", "since", "until")
+        plain = ("runs", "left_out", "agents", "versions", "sources", "since", "until")
         told = {name: getattr(self, name) for name in plain}
         told |= {"report": report_dict(self.report), "findings": [each.to_dict() for each in self.findings]}
         told["critical_path"] = self.path._asdict() | {"rows": msgspec.to_builtins(self.path.rows)}
@@ -56,6 +63,7 @@ def explain(records: Sequence[TraceRecord], services: Sequence[ServiceProfile] =
         left_out=work.left_out,
         agents=sorted({record.name for record in records}),
         versions=sorted({record.version for record in records}),
+        sources=sorted({record.source for record in records}),
         since=min(moments),
         until=max(moments),
         report=report(records),
@@ -67,5 +75,6 @@ def explain(records: Sequence[TraceRecord], services: Sequence[ServiceProfile] =
 
 def _help(candidate: Candidate) -> dict[str, Any]:
     proposal, prediction = candidate
-    told = {"change": proposal.edit.label, "cost": proposal.cost, "python": proposal.python, "yaml": proposal.yaml}
+    told = {"change": proposal.edit.label}
+    told |= {name: getattr(proposal, name) for name in ("cost", "do", "python", "yaml")}
     return told | {"prediction": msgspec.to_builtins(prediction)}

@@ -33,6 +33,22 @@ def test_a_bill_is_recorded_under_its_version_and_shown(bill, tmp_path):
     assert json.loads((tmp_path / "bills" / "1.3.json").read_bytes())["runs"] == 150
 
 
+def test_between_which_two_a_p95_lies_is_shown(bill):
+    def shown(*arguments) -> tuple[str, str]:
+        out = bill("record", *arguments, "--markdown").out
+        heading, _, whole = [line.split(" | ") for line in out.splitlines() if line.startswith("|")][:3]
+        place = heading.index("surely (95%)")
+        assert heading[place - 1] == "p95"
+        return whole[place - 1], whole[place]
+
+    p95, interval = shown("--version", "1.3")
+    low, high = (float(each.removesuffix(" ms")) for each in interval.split(" .. "))
+    assert low < float(p95.removesuffix(" ms")) < high
+    p95, interval = shown("few", "--agent", "other", "--last", "20")
+    assert p95.startswith("≥ ")
+    assert interval.endswith(" ms or more")
+
+
 def test_a_version_that_became_worse_is_not_held(bill):
     ended = bill("diff", "1.3", "1.4")
     assert ended.code == 1

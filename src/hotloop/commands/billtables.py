@@ -14,6 +14,9 @@ from hotloop.words import counted
 
 AMOUNTS = {"tokens_in": "tokens in", "cached": "cached", "tokens_out": "tokens out", "cost": "cost of 1,000"}
 TIMES = ("per run", "mean", "p50", "p95", "p99", "of a run", "share")
+SURELY = f"surely ({LEVEL:.0%})"
+"""Above the interval of what stands before it."""
+
 NOTHING = "-"
 """Stands for nobody, and for what is not known."""
 
@@ -28,13 +31,13 @@ def bill_head(bill: Bill) -> str:
 
 def bill_grids(bill: Bill) -> list[Grid]:
     """The tables of a bill: times, tokens and cost, the budget."""
-    rows = [(named(row.kind, row.name), row.owner or NOTHING, *times(row)) for row in bill.rows]
+    rows = [(*_what(row), *_with_interval(times(row), _p95(row))) for row in bill.rows]
     few = _FEW if any("≥" in cell for row in rows for cell in row) else ""
-    all_times = Grid(f"Times of a run, a request, a call{few}", ("", "owner", *TIMES), rows, texts=2)
+    headings = ("", "owner", *_with_interval(TIMES, SURELY))
     costly = [row for row in bill.rows if costs(row)]
     return [
-        all_times,
-        *amounts_grid([(named(row.kind, row.name), row.owner or NOTHING, *amounts(row)) for row in costly]),
+        Grid(f"Times of a run, a request, a call{few}", headings, rows, texts=2),
+        *amounts_grid([(*_what(row), *amounts(row)) for row in costly]),
         *budget_grid(limits(bill)),
     ]
 
@@ -95,6 +98,23 @@ def agents(bill: Bill) -> str:
 def runs(bill: Bill) -> str:
     """How many runs a bill is of."""
     return counted(bill.runs, "run") + (f" ({bill.failed:,} failed)" if bill.failed else "")
+
+
+def _what(row: Row) -> tuple[str, str]:
+    return named(row.kind, row.name), row.owner or NOTHING
+
+
+def _with_interval(cells: tuple[str, ...], interval: str) -> tuple[str, ...]:
+    """The cells of a row, with that of the p95's interval behind the p95."""
+    place = TIMES.index("p95") + 1
+    return (*cells[:place], interval, *cells[place:])
+
+
+def _p95(row: Row) -> str:
+    """Between which two the p95 lies."""
+    found = row.times.estimate(0.95, LEVEL)
+    low = show_ms(found.low)
+    return f"{low} or more" if isinf(found.high) else f"{low.removesuffix(' ms')} .. {show_ms(found.high)}"
 
 
 def _quantile(values: Times, share: float) -> str:

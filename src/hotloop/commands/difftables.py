@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hotloop.commands.billtables import (
     AMOUNTS,
     NOTHING,
+    SURELY,
     TIMES,
     agents,
     amounts,
@@ -22,7 +23,7 @@ from hotloop.commands.billtables import (
 )
 from hotloop.commands.grids import Grid
 from hotloop.insight.bill.bill import Row
-from hotloop.insight.bill.comparing import LEVEL, Change, Diff
+from hotloop.insight.bill.comparing import Change, Diff
 from hotloop.words import counted
 
 _CHANGED = ("worse", "better")
@@ -99,7 +100,7 @@ def _verdict(both: _Both, changes: Sequence[Change]) -> str:
 
 
 def _changes(changed: Sequence[Change]) -> Grid:
-    headings = ("", "owner", "verdict", "before", "after", "change", f"surely ({LEVEL:.0%})", "costs a run")
+    headings = ("", "owner", "verdict", "before", "after", "change", SURELY, "costs a run")
     return Grid("Changed beyond chance, the costliest first", headings, list(map(_change, changed)), texts=3)
 
 

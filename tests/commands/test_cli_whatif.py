@@ -98,3 +98,10 @@ def test_where_no_run_was_recorded_it_says_so(hotloop, tmp_path):
     ended = hotloop("whatif", "--eager", "--store", tmp_path / "none.db")
     assert ended.code == 2
     assert "no run has been recorded there" in ended.err
+
+
+def test_its_help_names_all_work_that_can_be_left_out(hotloop):
+    ended = hotloop("whatif", "--help")
+    words = " ".join(ended.out.replace("│", " ").split())
+    assert ended.code == 0
+    assert "approval, cache, connect, context, guard, memory, overhead, queue, or a tool" in words

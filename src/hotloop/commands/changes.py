@@ -93,7 +93,7 @@ class Changes:
     context_cap: Count | None = None
     max_result: Count | None = None
     hedge: Flag = False
-    prefetch: Share | None = None
+    prefetch: Annotated[Share | None, Parameter(show_default=False)] = None
 
     def edits(self) -> list[Edit]:
         """What is changed, in an order in which each sees what the ones before have made. Raises ConfigError."""

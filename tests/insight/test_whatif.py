@@ -160,7 +160,7 @@ def test_tools_that_tend_to_come_next_are_worth_guessing():
     tools = [made_tool("find", 80), made_tool("order", 250), made_tool("pay", 300, read_only=False)]
     runs = runs_of(tools, [calls_of("find"), calls_of("order"), calls_of("pay"), "Done."], runs=4)
     (found,) = _prefetching(runs)
-    assert found.proposal.edit.label == "50% of the calls of order guessed while the model thinks"
+    assert found.proposal.edit.label == "50% of the calls of order guessed while the model thinks, as is assumed"
     assert found.proposal.yaml == "tools: {prefetch: {}}"
     assert found.prediction.assumptions[0].startswith("50% of these calls are guessed right, which is assumed")
     assert _prefetching(runs[:2]) == []  # too few to be a habit

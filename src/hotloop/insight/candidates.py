@@ -245,10 +245,15 @@ _FASTER_PYTHON = "@tool(ttl=...), @tool(read_only=True), Agent(prefetch=Prefetch
 class _Guessed(Prefetch, frozen=True):
     """Prefetch before it is tried: its rate is assumed."""
 
+    @property
+    def label(self) -> str:
+        """See `Edit`."""
+        return f"{super().label}, as is assumed"
+
     def assumptions(self, work: Workload) -> list[str]:
         """See `Edit`."""
         told = f"{self.rate:.0%} of these calls are guessed right, which is assumed: `hotloop prefetch learn` counts it"
-        return [told, *Prefetch.assumptions(self, work)]
+        return [told, *super().assumptions(work)]
 
 
 def _guessing(graphs: Sequence[Graph], path: CriticalPath) -> Iterator[Proposal]:

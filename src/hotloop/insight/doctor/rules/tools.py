@@ -76,8 +76,8 @@ def _repeated_calls(case: Case) -> Seen | None:
     names = Counter(made.name for again in case.again for made in again)
     calls = sum(names.values())
     return Seen(
-        f"{calls:,} calls had been made before with the same arguments and the same result, {within:,} of them in the "
-        f"same run: {listed(names)}",
+        f"{counted(calls, 'call')} had been made before with the same arguments and the same result, {within:,} of "
+        f"them in the same run: {listed(names)}",
         costs,
         case.counts(costs),
         {"calls": calls, "within": within},

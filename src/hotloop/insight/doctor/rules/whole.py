@@ -39,8 +39,8 @@ def _too_many_turns(case: Case) -> Seen | None:
     costs = [max(count - _MANY, 0) * thought for count, thought in zip(counts, thoughts, strict=True)]
     turns = middle([run.acting for run in case.runs])
     return Seen(
-        f"{turns:g} turns with calls in the median run, {max(counts)} at most; for each the model takes "
-        f"{show_ms(ms(middle(thoughts)))}",
+        f"{turns:g} turn{'' if turns == 1 else 's'} with calls in the median run, {max(counts)} at most; for each the "
+        f"model takes {show_ms(ms(middle(thoughts)))}",
         costs,
         hits,
         {"turns": turns},

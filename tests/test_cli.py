@@ -8,7 +8,10 @@ import pytest
 
 from hotloop.cli import main
 
-COMMANDS = ("demo", "run", "resume", "eval", "route", "sim", "probe", "check", "audit")
+COMMANDS = (
+    *("demo", "run", "resume", "eval", "route", "sim", "probe", "check"),
+    *("trace", "explain", "whatif", "bill", "prefetch", "session", "memory", "audit"),
+)
 
 
 def test_version(capsys):

@@ -109,7 +109,7 @@ def diff(
     folder
         Where bills are kept.
     tolerance
-        By how much a figure may become worse, like 5%.
+        By how much a figure may become worse, like 5%. [default: 5%]
     markdown
         Print Markdown, for a pull request, instead.
     as_json

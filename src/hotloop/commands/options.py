@@ -43,9 +43,7 @@ def _shown(seconds: float) -> str:
 Duration: TypeAlias = Annotated[float, Parameter(converter=_seconds, show_default=_shown, metavar="TIME")]
 """Seconds, written like 600ms or 1.5s."""
 
-Share: TypeAlias = Annotated[
-    float, Parameter(converter=_share, metavar="SHARE", show_default=lambda share: f"{share:.0%}")
-]
+Share: TypeAlias = Annotated[float, Parameter(converter=_share, metavar="SHARE", show_default=False)]
 """A part of something, written like 5% or 0.05."""
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]

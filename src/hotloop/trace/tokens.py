@@ -25,7 +25,12 @@ def is_counted(request: AttemptFacts) -> bool:
 
 def total_usage(requests: Iterable[AttemptFacts]) -> Usage:
     """The tokens of these requests, as far as they are known; None for a count that is known of none."""
-    return Usage(*map(_known, zip(*(astuple(each.usage) for each in requests), strict=True)))
+    return added(each.usage for each in requests)
+
+
+def added(usages: Iterable[Usage]) -> Usage:
+    """These tokens together, as far as they are known."""
+    return Usage(*map(_known, zip(*map(astuple, usages), strict=True)))
 
 
 def whole_sum(values: Iterable[float | None]) -> float | None:

@@ -14,7 +14,7 @@ from hotloop.trace.ledger import AttemptFacts, Ledger, Stage, TurnFacts, Usage
 from hotloop.trace.path import Step, steps_back, took_by
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.rows import ALL_ROWS, by_row
-from hotloop.trace.tokens import total_usage
+from hotloop.trace.tokens import added
 from hotloop.units import NS_PER_MS, ms
 
 _log = logging.getLogger("hotloop.trace")
@@ -105,8 +105,13 @@ class Trace:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all requests, as far as their services counted them; None: not known."""
-        return total_usage(self.attempts)
+        """The tokens of all requests, as far as their services counted them; None: not known.
+
+        Of a run that was resumed, the turns before its pause count, too, whose requests are in another trace.
+        """
+        asked = {each.turn for each in self.attempts}
+        before = [facts.usage for facts in self.turns if facts.turn not in asked]
+        return added([*before, *(each.usage for each in self.attempts)])
 
     @property
     def stages(self) -> list[Stage]:

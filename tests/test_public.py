@@ -44,6 +44,7 @@ def test_nothing_else_is_public():
         "Alerts",
         "AnswerCache",
         "ApprovalStore",
+        "Exporter",
         "Fact",
         "MCPServer",
         "Memory",
@@ -52,6 +53,7 @@ def test_nothing_else_is_public():
         "SandboxLimits",
         "TraceStore",
         "Webhook",
+        "Which",
         "memory_tools",
         "tools_from_openapi",
     }  # imported when they are asked for

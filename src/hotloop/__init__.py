@@ -72,13 +72,15 @@ if typing.TYPE_CHECKING:
     from hotloop.trace.alerts.webhook import Webhook
     from hotloop.trace.otel.exporter import OTelExporter
     from hotloop.trace.prometheus.exporter import PrometheusExporter
-    from hotloop.trace.store import TraceStore
+    from hotloop.trace.recorder import Exporter
+    from hotloop.trace.store import TraceStore, Which
 
 _LATE = {  # imported when they are asked for, since few programs do
     "AlertRule": "hotloop.trace.alerts.rule",
     "Alerts": "hotloop.trace.alerts.alerts",
     "AnswerCache": "hotloop.answers.cache",
     "ApprovalStore": "hotloop.tools.approvals.store",
+    "Exporter": "hotloop.trace.recorder",
     "Fact": "hotloop.context.memory.fact",
     "MCPServer": "hotloop.tools.mcp",
     "Memory": "hotloop.context.memory.memory",
@@ -86,6 +88,7 @@ _LATE = {  # imported when they are asked for, since few programs do
     "PrometheusExporter": "hotloop.trace.prometheus.exporter",
     "SandboxLimits": "hotloop.tools.sandbox",
     "TraceStore": "hotloop.trace.store",
+    "Which": "hotloop.trace.store",
     "Webhook": "hotloop.trace.alerts.webhook",
     "memory_tools": "hotloop.tools.remembering",
     "tools_from_openapi": "hotloop.tools.openapi",
@@ -112,6 +115,7 @@ __all__ = [
     "Context",
     "Degrade",
     "Event",
+    "Exporter",
     "Fact",
     "HotloopError",
     "MCPServer",
@@ -160,6 +164,7 @@ __all__ = [
     "TurnFacts",
     "Usage",
     "Webhook",
+    "Which",
     "Window",
     "caller",
     "empty_answer",

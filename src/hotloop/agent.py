@@ -285,7 +285,7 @@ class Agent:
             await programs.prefill(bytes(self._runs.start.messages))
 
     async def aclose(self) -> None:
-        """Close connections and files; the agent can be used again."""
+        """Close connections and files, and have its runs recorded; the agent can be used again."""
         await self._runs.aclose()
         if self._memory is not None:
             await self._memory.flush()

@@ -150,7 +150,8 @@ class Runs:
             await self.sessions.store.load(SessionKey(self.name, ""))
 
     async def aclose(self) -> None:
-        """Close what sessions keep open."""
+        """Close what sessions keep open, and have what ran recorded."""
+        await self._recording.flush()
         if "sessions" in self.__dict__:
             await self.sessions.aclose()
 

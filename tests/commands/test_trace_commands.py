@@ -193,7 +193,7 @@ def test_show_finds_what_is_meant(hotloop, kept):
     assert "of langgraph" in hotloop("trace", "show", "0af").out
     for given, sentence in (
         ("req-aa", f"The ids of 2 runs in {kept} begin with req-aa; give more of it."),
-        ("req-aa3", f"There is no run req-aa3 in {kept}; did you mean req-aa"),
+        ("req-aa3", f"There is no run req-aa3 in {kept}; see `hotloop trace list`"),
     ):
         ended = hotloop("trace", "show", given)
         assert (ended.code, ended.out) == (2, "")

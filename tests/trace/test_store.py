@@ -138,8 +138,8 @@ def test_get_takes_the_beginning_of_an_id(several):
     assert several.get().trace_id == "late"
     for given, sentence in (
         ("la", r"The ids of 2 runs in .* begin with la; give more of it\."),
-        ("lately", r"There is no run lately in .*; did you mean late\?"),
-        ("%", r"There is no run % in .*traces\.db\."),
+        ("lately", r"There is no run lately in .*; see `hotloop trace list`"),
+        ("%", r"There is no run % in .*traces\.db; "),
     ):
         with pytest.raises(ConfigError, match=sentence):
             several.get(given)

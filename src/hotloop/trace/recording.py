@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,8 @@ class Traces(msgspec.Struct, frozen=True, kw_only=True):
 Ending = tuple[Outcome, str]
 """What a run came to, and the class of what it raised, "" for nothing."""
 
+_TO_RECORD = 1.0  # seconds
+
 WELL: Ending = ("ok", "")
 
 
@@ -87,6 +90,11 @@ class Recording:
         ended = Ended(ledger, limits, ledger.words, self._version, session, *how)
         ledger.words = None
         self._recorder.submit(self._exporters, ended)
+
+    async def flush(self) -> None:
+        """Wait, a second at most, until the runs that have ended are recorded."""
+        if self.on:
+            await asyncio.to_thread(self._recorder.flush, _TO_RECORD)
 
 
 class _Stored:

@@ -17,7 +17,6 @@ from hotloop.trace.packing import BESIDE, NOTHING, Declaration, pack, unpack
 from hotloop.trace.record import Outcome, TraceRecord
 from hotloop.trace.retention import STALE, Retention
 from hotloop.trace.tokens import total_usage
-from hotloop.words import did_you_mean
 
 _log = logging.getLogger("hotloop.trace")
 
@@ -43,7 +42,6 @@ _BESIDE = "trace_id, agent, version, session, source, started, outcome, error"
 _MISSED = "INSERT INTO missed VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET runs = runs + excluded.runs"
 _DAY = 86_400
 _CHUNK = 500  # records that are read at a time
-_NEAR = 1_000  # the newest runs among which the one that was meant is looked for
 _AFTER_ALL = "\U0010ffff"  # sorts behind whatever may follow the beginning of an id
 
 _CONDITIONS = {
@@ -178,8 +176,7 @@ class TraceStore:
             return beginning if (beginning,) in ids else str(ids[0][0])
         if ids:
             raise ConfigError(f"The ids of {len(ids):,} runs in {self.path} begin with {beginning}; give more of it.")
-        known = [str(row[0]) for row in self._select("trace_id", Which(limit=_NEAR))]
-        raise ConfigError(f"There is no run {beginning} in {self.path}{did_you_mean(beginning, known) or '.'}")
+        raise ConfigError(f"There is no run {beginning} in {self.path}; see `hotloop trace list`.")
 
     def delete(self, which: Which) -> int:
         """Delete these runs, so that nothing of them is left in the file; how many there were.

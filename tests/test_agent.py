@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import aclosing
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -586,6 +587,24 @@ def test_run_sync_from_many_threads_at_once():
         for thread in threads:
             thread.join(30)
     assert outputs == {f"{name}{number}": f"{name}{number}" for name in "abcd" for number in range(10)}
+
+
+def test_each_call_outside_asyncio_has_the_context_that_it_was_made_in():
+    user: ContextVar[str] = ContextVar("user", default="nobody")
+    seen = []
+
+    @tool
+    async def whoami() -> str:
+        """Who is asking."""
+        seen.append(user.get())
+        return "known"
+
+    agent = agent_of([call("whoami"), "Ann.", call("whoami"), "Bob."], whoami)
+    for name in ("ann", "bob"):
+        token = user.set(name)
+        agent.run_sync("Who am I?")
+        user.reset(token)
+    assert seen == ["ann", "bob"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")

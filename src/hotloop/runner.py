@@ -6,6 +6,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _runner().run(coroutine)
+        return _runner().run(coroutine, context=copy_context())  # a runner would keep that of its first call
     coroutine.close()
     raise RuntimeError("run_sync() was called from async code; write `await agent.run(...)`, or of a session, there.")
 

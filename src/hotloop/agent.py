@@ -181,7 +181,9 @@ class Agent:
             approvals=approvals,
             sessions=sessions,
             waits=busy != "reject",
-            recording=Recording(read_traces(traces), self._exporters(exporters), version, declared),
+            recording=Recording(
+                read_traces(traces), self._exporters(exporters), version, declared, usual=traces is None
+            ),
         )
 
     @classmethod

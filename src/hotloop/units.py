@@ -25,6 +25,11 @@ def clock() -> Clock:
     return virtual or time.perf_counter_ns
 
 
+def is_virtual(now: Clock) -> bool:
+    """Whether this clock, which `clock` gave, keeps virtual time."""
+    return now is not time.perf_counter_ns
+
+
 def parse_duration(value: str | float | int) -> float:
     """Seconds from "600ms", "1.5s", "2m", or a plain number of seconds.
 

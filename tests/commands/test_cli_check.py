@@ -283,3 +283,12 @@ def test_what_cannot_be_done(hotloop, arguments, sentence):
     ended = hotloop("check", *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err
+
+
+def test_nothing_is_recorded_or_learned(hotloop, agent, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("HOTLOOP_TRACES")
+    hotloop("check", agent("traces: {path: kept.db}"))
+    hotloop("check", agent())
+    assert not (tmp_path / "kept.db").exists()
+    assert not (tmp_path / "state").exists()

@@ -120,10 +120,22 @@ def test_runs_in_virtual_time_are_recorded(path):
 def test_runs_are_recorded_unless_one_says_otherwise(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("HOTLOOP_TRACES")
-    run_virtual(agent("Hello.").run("Hi"))
-    run_virtual(agent("Hello.", traces=False).run("Hi"))
+    asyncio.run(agent("Hello.").run("Hi"))
+    asyncio.run(agent("Hello.", traces=False).run("Hi"))
     assert len(recorded()) == 1
     assert TraceStore().path == tmp_path / "hotloop" / "traces.db"
+
+
+def test_runs_in_virtual_time_are_recorded_where_somebody_asked_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("HOTLOOP_TRACES")
+    kept = Kept()
+    run_virtual(agent("Hello.").run("Hi"))
+    run_virtual(agent("Hello.", exporters=[kept]).run("Hi"))
+    assert recorded() == []
+    assert len(kept.records) == 1
+    run_virtual(agent("Hello.", traces=True).run("Hi"))
+    assert len(recorded()) == 1
 
 
 @pytest.mark.parametrize("switch", ["off", "OFF", "0", "false"])

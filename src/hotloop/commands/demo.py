@@ -112,7 +112,9 @@ def _ask_services(question: str, console: Console) -> list[Run]:
 
 
 def _agent(endpoint: str, *, model: str = "simulated", tools: Sequence[Tool] = _TOOLS, **options: Any) -> Agent:
-    return Agent(model=model, endpoint=endpoint, instructions="You are an order assistant.", tools=tools, **options)
+    """An agent of the demo; among the runs of real ones its own have no place."""
+    how: dict[str, Any] = {"instructions": "You are an order assistant.", "tools": tools, "traces": False}
+    return Agent(model=model, endpoint=endpoint, **how, **options)
 
 
 def _as_dict(question: str, local: Result | HotloopError | None, runs: list[Run]) -> dict[str, object]:

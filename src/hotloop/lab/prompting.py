@@ -27,6 +27,7 @@ _PROCESSES = 4  # a set of two shows its order in all but one of 16 times
 _EAST, _WEST = "XXX-14", "XXX+12"  # 26 hours apart, so that also a date is another
 _AHEAD = 40 * 86400 + 3723  # seconds
 _PATIENCE = 120  # seconds
+_UNSEEN = {"traces": False, "exporters": (), "prefetch": None, "answers": None, "audit": None}
 
 
 class FirstPrompt(msgspec.Struct):
@@ -39,12 +40,13 @@ class FirstPrompt(msgspec.Struct):
 async def first_prompt(arguments: dict[str, Any]) -> FirstPrompt:
     """The prompt of an agent with these arguments; its servers of tools are asked, its model is not.
 
-    What is said last in each request, and differs, is left out. Raises HotloopError.
+    What is said last in each request, and differs, is left out. The run is recorded nowhere and told to nobody, and
+    nothing is learned from it. Raises HotloopError.
     """
     model, scripted = usual_model(arguments["model"]), ScriptedModel(lambda _: "Hello.")
     asked = msgspec.structs.replace(model, endpoint=scripted, dialect=model.spoken.name)
     context = msgspec.structs.replace(arguments["context"], volatile=None)
-    async with Agent(**arguments | {"model": asked, "fallback": [], "audit": None, "context": context}) as agent:
+    async with Agent(**arguments | _UNSEEN | {"model": asked, "fallback": [], "context": context}) as agent:
         try:
             await agent.run(_PROMPT)
         except (ModelError, RunError):

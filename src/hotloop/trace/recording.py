@@ -18,6 +18,7 @@ from hotloop.trace.declared import NOTHING_DECLARED, Declared
 from hotloop.trace.ledger import Ledger, Words
 from hotloop.trace.record import Ended, Outcome
 from hotloop.trace.w3c import Position, Positions
+from hotloop.units import is_virtual
 
 if TYPE_CHECKING:
     from hotloop.trace.record import TraceRecord
@@ -54,7 +55,8 @@ WELL: Ending = ("ok", "")
 class Recording:
     """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's.
 
-    What was `declared` of it goes with each record.
+    What was `declared` of it goes with each record. In a store that is only the `usual` one, which nobody asked for,
+    runs in virtual time are not recorded: their times would mislead whoever reads those of real ones.
     """
 
     def __init__(
@@ -63,8 +65,11 @@ class Recording:
         exporters: Sequence[Exporter],
         version: str,
         declared: Declared = NOTHING_DECLARED,
+        *,
+        usual: bool = False,
     ) -> None:
         self._exporters = (*([] if traces is None else [_shared(traces)]), *exporters)
+        self._in_virtual_time = tuple(exporters) if usual else self._exporters
         self._version = version
         self._declared = declared
         self._content = traces is not None and traces.content
@@ -89,7 +94,8 @@ class Recording:
         how = (*ending, self._content, self._declared)
         ended = Ended(ledger, limits, ledger.words, self._version, session, *how)
         ledger.words = None
-        self._recorder.submit(self._exporters, ended)
+        if exporters := self._in_virtual_time if is_virtual(ledger.clock) else self._exporters:
+            self._recorder.submit(exporters, ended)
 
     async def flush(self) -> None:
         """Wait, a second at most, until the runs that have ended are recorded."""

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hotloop.trace.declared import Declared, Owners
+from hotloop.trace.ledger import CallFacts
 from hotloop.trace.store import TraceStore
 from made_runs import varied
 
@@ -117,3 +118,17 @@ def test_the_bill_of_another_agent_is_not_overwritten(bill, tmp_path):
     assert "is the bill of orders" in ended.err
     (tmp_path / "bills" / "x.json").write_text("{}")
     assert "is no bill" in bill("diff", "x", "1.3").err
+
+
+def test_calls_that_fail_are_told(bill, tmp_path):
+    runs = varied(100, 4, version="2")
+    for run in runs[:60]:
+        run.turns[0].calls[0] = CallFacts("1", "lookup", "error", lane=1)
+    store = TraceStore(tmp_path / "traces.db")
+    store.export(runs)
+    store.close()
+    assert "| tool lookup | - | 100 | 60.0% | 50.2% .. 69.1% |" in bill("record", "--version", "2", "--markdown").out
+    ended = bill("diff", "1.3", "2", "--markdown")
+    assert ended.code == 1
+    assert "| tool lookup failed | - | worse | 0.0% | 60.0% | +60.0% |" in ended.out
+    assert "| 150 → 100 | 0.0% → 60.0% |" in ended.out

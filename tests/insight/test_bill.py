@@ -1,5 +1,6 @@
 """A bill of recorded runs, and one held against another."""
 
+import random
 import time
 
 import msgspec
@@ -11,7 +12,7 @@ from hotloop.insight.bill.bill import Bill, Row
 from hotloop.insight.bill.billing import bill_of
 from hotloop.insight.bill.comparing import compare
 from hotloop.trace.declared import Declared, Owners, Price
-from hotloop.trace.ledger import AttemptFacts, Stage
+from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage
 from hotloop.trace.record import TraceRecord
 from hotloop.units import ns
 from made_runs import AT, run_of, varied
@@ -148,7 +149,7 @@ def test_a_version_that_fails_more_often_is_worse_though_it_is_as_fast():
         msgspec.structs.replace(run, outcome="failed") if place % 10 == 0 else run for place, run in enumerate(runs)
     ]
     diff = compare(bill_of(runs, "1"), bill_of(failing, "2"))
-    (failed,) = [change for change in diff.changes if change.measure == "failed"]
+    (failed,) = [change for change in diff.changes if (change.kind, change.measure) == ("total", "failed")]
     assert (failed.verdict, failed.before, failed.after, diff.held) == ("worse", 0, 0.1, False)
 
 
@@ -189,3 +190,35 @@ def test_ten_thousand_runs_are_billed_and_compared_in_a_few_seconds():
     assert compare(bill, bill).held
     assert bill.runs == 10_000
     assert time.process_time() - begun < 6  # 2 s on a quiet machine
+
+
+def failing(share: float, seed: int) -> list[TraceRecord]:
+    """Runs of which the call of "lookup" fails in this share."""
+    runs, chance = varied(200, seed), random.Random(seed)
+    for run in runs:
+        lookup = "error" if chance.random() < share else "ok"
+        ended = {"lookup": lookup, "weather": "cancelled"}.items()
+        run.turns[0].calls[:] = [
+            CallFacts(name, name, outcome, lane=lane) for lane, (name, outcome) in enumerate(ended, 1)
+        ]
+    return runs
+
+
+def test_a_tool_that_fails_more_often_is_worse_though_all_runs_have_an_answer_and_are_as_fast():
+    before, after = bill_of(failing(0.08, 1), "1"), bill_of(failing(0.6, 2), "2")
+    found = row_of(after, "tool", "lookup").failures
+    assert (found.runs, found.calls, found.share) == (200, 200, pytest.approx(0.6, abs=0.1))
+    assert row_of(after, "tool", "weather").failures is None  # no call of it came to an end
+    diff = compare(before, after)
+    [change] = [change for change in diff.changes if change.measure == "failed" and change.kind == "tool"]
+    assert (change.name, change.verdict, change.beyond, diff.held) == ("lookup", "worse", True, False)
+    assert compare(before, bill_of(failing(0.08, 3), "3")).held
+    assert bill_dict(after)["rows"][-2]["failures"]["share"]["low"] > 0.5
+
+
+def test_calls_of_one_run_are_as_sure_as_one():
+    run = run_of()
+    run.turns[0].calls[:] = [CallFacts(str(number), "lookup", "error", lane=number) for number in range(1, 101)]
+    share = row_of(bill_of([run], "1"), "tool", "lookup").failures.estimate(0.95)
+    assert (share.value, share.high) == (1, 1)
+    assert share.low < 0.3

@@ -16,6 +16,7 @@ AMOUNTS = {"tokens_in": "tokens in", "cached": "cached", "tokens_out": "tokens o
 TIMES = ("per run", "mean", "p50", "p95", "p99", "of a run", "share")
 SURELY = f"surely ({LEVEL:.0%})"
 """Above the interval of what stands before it."""
+FAILURES = ("calls", "failed", SURELY)
 
 NOTHING = "-"
 """Stands for nobody, and for what is not known."""
@@ -38,6 +39,7 @@ def bill_grids(bill: Bill) -> list[Grid]:
     return [
         Grid(f"Times of a run, a request, a call{few}", headings, rows, texts=2),
         *amounts_grid([(*_what(row), *amounts(row)) for row in costly]),
+        *failures_grid([(*_what(row), *failures(row)) for row in bill.rows if fails(row)]),
         *budget_grid(limits(bill)),
     ]
 
@@ -62,6 +64,24 @@ def amounts(row: Row) -> tuple[str, ...]:
 def amounts_grid(rows: list[tuple[str, ...]]) -> list[Grid]:
     """The table of tokens and cost, if there are any."""
     return [Grid("Tokens and cost of a run", ("", "owner", *AMOUNTS.values()), rows, texts=2)] if rows else []
+
+
+def fails(row: Row) -> bool:
+    """Whether any of its calls failed."""
+    return row.failures is not None and row.failures.failed > 0
+
+
+def failures(row: Row) -> tuple[str, ...]:
+    """The cells of a row under `FAILURES`."""
+    if row.failures is None:
+        return (NOTHING,) * len(FAILURES)
+    share = row.failures.estimate(LEVEL)
+    return f"{row.failures.calls:,}", f"{share.value:.1%}", f"{share.low:.1%} .. {share.high:.1%}"
+
+
+def failures_grid(rows: list[tuple[str, ...]]) -> list[Grid]:
+    """The table of calls that failed, if there are any."""
+    return [Grid("Calls that failed", ("", "owner", *FAILURES), rows, texts=2)] if rows else []
 
 
 def budget_grid(found: Sequence[Limit]) -> list[Grid]:

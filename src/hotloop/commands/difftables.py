@@ -15,6 +15,9 @@ from hotloop.commands.billtables import (
     amounts_grid,
     budget_grid,
     costs,
+    fails,
+    failures,
+    failures_grid,
     figure,
     named,
     runs,
@@ -42,6 +45,10 @@ class _Both(NamedTuple):
         assert found is not None
         return found
 
+    @property
+    def fails(self) -> bool:
+        return any(fails(row) for row in (self.before, self.after) if row is not None)
+
     def cells(self, told: Callable[[Row], tuple[str, ...]]) -> tuple[str, ...]:
         """What is told of it before and after."""
         sides = [told(row) for row in (self.before, self.after) if row is not None]
@@ -65,6 +72,7 @@ def diff_grids(diff: Diff) -> list[Grid]:
         *budget_grid(diff.limits),
         Grid("Times of a run, a request, a call", ("", "owner", "verdict", *TIMES), all_times, texts=3),
         *amounts_grid([(*_what(each), *each.cells(amounts)) for each in costly]),
+        *failures_grid([(*_what(each), *each.cells(failures)) for each in both if each.fails]),
     ]
 
 

@@ -13,6 +13,7 @@ from hotloop.trace.tokens import ANSWERED, is_counted
 from hotloop.units import NS_PER_S
 
 _OF_A_MODEL = frozenset((*ROWS["model"], *ROWS["network"]))
+_NO_END = frozenset(("cancelled", "discarded", "skipped", "refused", "unknown", "pending", "known"))
 
 
 class Measured:
@@ -70,6 +71,12 @@ class Measured:
                 call = (stage.name, stage.turn, stage.lane)
                 took[call] = took.get(call, 0) + stage.end - stage.start
         return [(name, spent) for (name, _, _), spent in took.items()]
+
+    @property
+    def ends(self) -> list[tuple[str, bool]]:
+        """The calls that came to an end of their own, each with whether it failed."""
+        calls = (call for turn in self.record.turns for call in turn.calls)
+        return [(call.name, call.outcome == "error") for call in calls if call.outcome not in _NO_END]
 
     @property
     def replies(self) -> list[AttemptFacts]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hotloop.insight.bill.bill import Bill, Row, Times
+from hotloop.insight.bill.bill import Bill, Failures, Row, Times
 from hotloop.insight.bill.comparing import LEVEL, Diff, limits
 
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -37,7 +37,12 @@ def diff_dict(diff: Diff) -> dict[str, Any]:
 
 def _row_dict(row: Row) -> dict[str, Any]:
     about = {name: msgspec.to_builtins(getattr(row, name)) for name in _OF_A_ROW}
-    return about | {"critical_ms": row.critical, "times": _times_dict(row.times)}
+    failures = None if row.failures is None else _failures_dict(row.failures)
+    return about | {"critical_ms": row.critical, "times": _times_dict(row.times), "failures": failures}
+
+
+def _failures_dict(failures: Failures) -> dict[str, Any]:
+    return msgspec.structs.asdict(failures) | {"share": msgspec.structs.asdict(failures.estimate(LEVEL))}
 
 
 def _times_dict(times: Times) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from hotloop.insight.bill.intervals import mean_interval, ranks
+from hotloop.insight.bill.intervals import mean_interval, ranks, share_interval
 from hotloop.insight.estimate import Estimate
 from hotloop.trace.stats import rank_of
 
@@ -61,13 +61,33 @@ class Amount(msgspec.Struct, frozen=True):
         return Estimate(self.mean, *mean_interval(self.runs, self.mean, self.deviation, level))
 
 
+class Failures(msgspec.Struct, frozen=True):
+    """How many of the calls of a tool `failed`; the others gave a result, or what stands in for one.
+
+    Calls of one run are not independent, so the share is taken to be as sure as one of `runs` values.
+    """
+
+    runs: int
+    calls: int
+    failed: int
+
+    @property
+    def share(self) -> float:
+        """The failed ones of all."""
+        return self.failed / self.calls
+
+    def estimate(self, level: float) -> Estimate:
+        """The share, and where the true one lies."""
+        return Estimate(self.share, *share_interval(self.share * self.runs, self.runs, level))
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One part of an agent.
 
     Its `times` are those of a run (of "total" and of a "stage", on the critical path), of a request that was answered
     (of a "model"), or of a call (of a "tool"); `per_run` is how many of these there are. `critical` is the milliseconds
     of a run that it has on the critical path, `share` that part of the end to end. Tokens and `cost` are those of a
-    run; None is not known.
+    run, `failures` those of a tool's calls; None is not known.
     """
 
     kind: RowKind
@@ -81,6 +101,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     cached: Amount | None = None
     tokens_out: Amount | None = None
     cost: Amount | None = None
+    failures: Failures | None = None
 
 
 class BudgetLine(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from hotloop.errors import ConfigError
-from hotloop.insight.bill.bill import Bill, BudgetLine, Row, RowKind, Sum, Times
+from hotloop.insight.bill.bill import Bill, BudgetLine, Failures, Row, RowKind, Sum, Times
 from hotloop.trace.declared import Declared
 from hotloop.trace.ledger import AttemptFacts
 from hotloop.trace.measured import Measured
@@ -38,11 +38,12 @@ def bill_of(records: Iterable[TraceRecord], version: str) -> Bill:
 class _Part:
     """What is known of one row while runs are added; times in milliseconds, `critical` in nanoseconds."""
 
-    __slots__ = ("amounts", "count", "critical", "runs", "values")
+    __slots__ = ("amounts", "count", "critical", "failures", "runs", "values")
 
     def __init__(self) -> None:
         self.values: list[float] = []
         self.runs = self.count = self.critical = 0
+        self.failures: Failures | None = None
         self.amounts = {name: Sum() for name in ("tokens_in", "cached", "tokens_out", "cost")}
 
     def add(self, took: Sequence[int], count: int | None = None) -> None:
@@ -50,6 +51,11 @@ class _Part:
         self.values += map(ms, took)
         self.count += len(took) if count is None else count
         self.runs += 1
+
+    def add_ends(self, failed: Sequence[bool]) -> None:
+        """Which of its calls in one run failed."""
+        had = self.failures or Failures(0, 0, 0)
+        self.failures = Failures(had.runs + 1, had.calls + len(failed), had.failed + sum(failed))
 
     def add_amounts(self, requests: Sequence[AttemptFacts], declared: Declared) -> None:
         """What its requests of one run came to."""
@@ -114,6 +120,8 @@ class _Billing:
     def _add_calls(self, run: Measured) -> None:
         for tool, took in _by_name(run.calls).items():
             self._part("tool", tool).add(took)
+        for tool, failed in _by_name(run.ends).items():
+            self._part("tool", tool).add_ends(failed)
 
     def _part(self, kind: RowKind, name: str) -> _Part:
         if (kind, name) not in self._parts:
@@ -147,6 +155,7 @@ class _Billing:
             per_run=part.count / runs,
             critical=ms(part.critical / self.answered),
             share=part.critical / (self._parts["total", TOTAL].critical or 1),
+            failures=part.failures,
             **{name: each.amount(self.runs) for name, each in part.amounts.items() if kind in ("total", "model")},
         )
 

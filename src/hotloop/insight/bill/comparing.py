@@ -22,7 +22,8 @@ Verdict = Literal["worse", "better", "same", "too few runs"]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One figure in both bills: a time in milliseconds, tokens or cost of a run, or a share of runs; more is worse.
+    """One figure in both bills: a time in milliseconds, tokens or cost of a run, a share of runs or of calls; more is
+    worse.
 
     The true change lies from `low` to `high`; it is called one if 0 does not. `beyond` tells that it is worse by more
     than was tolerated. `costs` is the milliseconds that the row has more of a run's critical path.
@@ -127,11 +128,12 @@ def _over(times: Times, line: BudgetLine) -> bool:
 
 
 def _measures(before: Row, after: Row) -> Iterator[str]:
-    """What of a row is compared: its times, and of the whole what is known of the rest."""
+    """What of a row is compared: its times, how often it failed, and of the whole what is known of the rest."""
     if after.kind != "stage" or max(before.share, after.share) >= _SMALL:
         yield from _QUANTILES
-    if after.kind == "total":
+    if after.kind == "total" or (before.failures and after.failures):
         yield "failed"
+    if after.kind == "total":
         yield from (
             each for each in ("tokens_in", "tokens_out", "cost") if getattr(before, each) and getattr(after, each)
         )
@@ -140,6 +142,8 @@ def _measures(before: Row, after: Row) -> Iterator[str]:
 def _estimate(bill: Bill, row: Row, measure: str, level: float) -> Estimate:
     if measure in _QUANTILES:
         return row.times.estimate(_QUANTILES[measure], level)
+    if measure == "failed" and row.failures is not None:
+        return row.failures.estimate(level)
     if measure == "failed":
         ended = bill.answered + bill.failed
         return Estimate(bill.failed / ended, *share_interval(bill.failed, ended, level))

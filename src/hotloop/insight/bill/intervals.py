@@ -53,7 +53,7 @@ def mean_interval(values: int, mean: float, deviation: float, level: float) -> I
     return Interval(mean - half, mean + half)
 
 
-def share_interval(hits: int, values: int, level: float) -> Interval:
+def share_interval(hits: float, values: int, level: float) -> Interval:
     """Where the true share lies if so many of the values are hits (Wilson's interval)."""
     if not values:
         return Interval(0.0, 1.0)

@@ -185,3 +185,17 @@ def test_a_reply_that_was_not_streamed_tells_no_first_token() -> None:
         record.turns = [replace(facts, usage=Usage(500, 100), ttft=None) for facts in record.turns]
         record.stages = [_stage("prefill", 0, 1_050, 0)]
     assert "slow-prefill" not in rules(diagnose(told))
+
+
+@pytest.mark.parametrize(("failed", "found"), [(2, []), (3, ["failing-tools"]), (10, ["failing-tools"])])
+def test_a_tool_that_fails_costs_its_failed_calls_and_the_turns_that_make_them_once_more(
+    failed: int, found: list[str]
+) -> None:
+    runs = [run([("stock", 0, 60)], [("stock", 0, 40)]) for _ in range(10)]
+    for each in runs[:failed]:
+        each.turns[0].calls[0] = replace(each.turns[0].calls[0], outcome="error")
+    told = [finding for finding in diagnose(runs) if finding.rule == "failing-tools"]
+    assert rules(told) == found
+    if failed == 10:
+        assert told[0].saw == "50% of the calls of stock failed (10 of 20)"
+        assert told[0].costs.p50_ms == 160  # the failed call, and the reply that made another one

@@ -100,6 +100,11 @@ def _asked_by_all(setup: Setup) -> None:
     setup.rounds[0] = [*setup.rounds[0], Step("terms", "world")]
 
 
+def _failing_tool(setup: Setup) -> None:
+    setup.tools["stock"] = Lookup(0.05, fails=0.5)
+    setup.rounds[0] = [*setup.rounds[0], Step("stock")]
+
+
 def _no_timeout(setup: Setup) -> None:
     setup.tools["partner"] = Lookup(0.05, tail=60.0, options={"timeout": None})
     setup.agent["tool_timeout"] = None
@@ -196,6 +201,7 @@ FAULTS: dict[str, Planting] = {
         Planting("sequential tools", "serial-calls", _sequential_tools),
         Planting("asked again", "repeated-calls", _asked_again),
         Planting("asked by all", "repeated-calls", _asked_by_all),
+        Planting("failing tool", "failing-tools", _failing_tool),
         Planting("no timeout", "no-timeout", _no_timeout),
         Planting("long results", "growing-context", _long_results),
         Planting("clock", "broken-prefix", _clock),

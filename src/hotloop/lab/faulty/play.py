@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hotloop.agent import Agent
-from hotloop.errors import HotloopError
+from hotloop.errors import HotloopError, ToolError
 from hotloop.lab.faulty.setup import Lookup, Setup
 from hotloop.lab.faulty.voice import NEIGHBOUR, Voice, result_of, subjects, words
 from hotloop.lab.faulty.wires import Connecting
@@ -165,6 +165,8 @@ def _tool(setup: Setup, name: str) -> Tool:
 
     async def look(subject: str) -> dict[str, Any]:
         await asyncio.sleep(_seconds(lookup, f"{setup.seed} {name} {subject}"))
+        if Random(f"{setup.seed} {name} {subject} fails").random() < lookup.fails:
+            raise ToolError(f"Nothing can be said of {subject} now.")
         return result_of(setup, name, subject)
 
     options = {"read_only": True, "timeout": 20.0} | lookup.options

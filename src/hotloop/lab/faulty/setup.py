@@ -25,13 +25,14 @@ class Step(msgspec.Struct, frozen=True):
 class Lookup(msgspec.Struct, frozen=True):
     """A tool: it takes `seconds`, give or take a share of `spread`, in one of ten calls `tail` times as many.
 
-    Its results are of `size` bytes; `options` are those of `hotloop.tool`.
+    Its results are of `size` bytes, a share of its calls `fails`; `options` are those of `hotloop.tool`.
     """
 
     seconds: float
     spread: float = 0.1
     tail: float = 1.0
     size: int = 120
+    fails: float = 0.0
     options: dict[str, Any] = {}
 
 

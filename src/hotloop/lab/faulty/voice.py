@@ -81,8 +81,8 @@ class Voice:
             return call(step.tool, subject="all")
         if step.about == "question":
             return call(step.tool, subject=subjects(self._setup, case)[before + slot])
-        last = next(each for each in reversed(messages) if each["role"] == "tool")
-        return call(step.tool, subject=msgspec.json.decode(last["content"])["refs"][slot])
+        results = (msgspec.json.decode(each["content"]) for each in reversed(messages) if each["role"] == "tool")
+        return call(step.tool, subject=next(result["refs"] for result in results if "refs" in result)[slot])
 
 
 def _asks(message: dict[str, Any]) -> bool:

@@ -17,6 +17,8 @@ from hotloop.words import counted
 _DOMINANT = 0.5  # of a run: then an infinitely fast model would not even halve it
 _SMALL = 0.1  # of all time: twice as fast, it would win no more than 5 %, which nobody notices
 _SLOW = NS_PER_S  # for one tool: the third grade of perceived latency, at which a train of thought breaks
+_FAILING = 0.1  # of the calls of a tool: one in ten is beyond what models work around unnoticed
+_FAILURES = 3  # calls: fewer may be a bad moment
 _TAIL = 3.0  # times its median: a call that took unusually long
 
 
@@ -81,6 +83,24 @@ def _repeated_calls(case: Case) -> Seen | None:
         costs,
         case.counts(costs),
         {"calls": calls, "within": within},
+    )
+
+
+def _failing_tools(case: Case) -> Seen | None:
+    """Of the calls that a tool worked for, too many gave an error."""
+    calls = Counter(made.name for run in case.runs for made in run.calls if made.worked)
+    failed = Counter(made.name for run in case.runs for made in run.calls if _has_failed(made))
+    names = {name for name, count in failed.items() if count >= _FAILURES and count > _FAILING * calls[name]}
+    hits = [any(_has_failed(made) and made.name in names for made in run.calls) for run in case.runs]
+    if not (names and case.many(sum(hits))):
+        return None
+    worst = max(sorted(names), key=lambda name: failed[name] / calls[name])
+    return Seen(
+        f"{failed[worst] / calls[worst]:.0%} of the calls of {worst} failed ({failed[worst]:,} of {calls[worst]:,})"
+        + (f"; so did many of {listed(Counter(names - {worst}))}" if len(names) > 1 else ""),
+        [_lost(run, turns, names) for run, turns in zip(case.runs, case.turns, strict=True)],
+        hits,
+        {"share": failed[worst] / calls[worst], "calls": sum(failed[name] for name in names)},
     )
 
 
@@ -188,6 +208,20 @@ def _repeated(case: Case) -> list[float]:
     ]
 
 
+def _has_failed(made: Made) -> bool:
+    return made.worked and made.outcome == "error"
+
+
+def _lost(run: Run, turns: Turns, names: set[str]) -> float:
+    """What failed calls of these tools took, with the turns that only made such calls once more."""
+    failed = [made for made in run.calls if _has_failed(made) and made.name in names]
+    first = {name: min(made.turn for made in failed if made.name == name) for name in {made.name for made in failed}}
+    more = [
+        turn for turn, calls in turns.calls.items() if all(first.get(made.name, turn) < turn for made in calls)
+    ]  # to call it once more, with whatever arguments
+    return float(sum(made.critical for made in failed) + sum(run.thought.get(turn, 0) for turn in more))
+
+
 def _tail(made: Made, medians: dict[str, float]) -> float:
     """What a call took beyond the usual, if it took unusually long."""
     median = medians[made.name]
@@ -230,6 +264,15 @@ RULES = (
         do="Keep results: @tool(ttl=..., scope=...), or Agent(tool_ttl=...) for all tools that only read. Within a "
         "run, see whether results say plainly what they are about.",
         otherwise="Keep results of tools that only read, for as long as they stay right.",
+    ),
+    Rule(
+        "failing-tools",
+        "tools",
+        "Calls of a tool fail",
+        _failing_tools,
+        do="See why (logger hotloop.tools): what it depends on, its timeout, its arguments. Have it say what would "
+        "help (ToolError); try again what may pass (retries, where it only reads); say what stands in: on_timeout.",
+        otherwise="See why: what it depends on, its timeout, its arguments. Have its error say what would help.",
     ),
     Rule(
         "no-timeout",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
 
+import msgspec
 import pytest
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from hotloop.commands import receive
+from hotloop.trace.importing.otlp import spans_of
 from hotloop.trace.store import TraceStore
 
 HOTLOOP = (sys.executable, "-c", "import sys; from hotloop.cli import main; sys.exit(main())")
@@ -111,6 +115,26 @@ def test_what_was_left_out_is_told(receiving):
     _, told = receiver.end()
     assert told.splitlines()[-1].startswith("2 runs kept, of ")
     assert told.splitlines()[-1].endswith(" spans · 1 trace not complete, left out")
+
+
+def test_a_trace_that_cannot_be_kept_costs_itself_only(monkeypatch, tmp_path, capsys):
+    store, spans = TraceStore(tmp_path / "runs.db"), spans_of((SAMPLES / "agno-parallel.jsonl").read_bytes())
+    export = TraceStore.export
+
+    def full_once(self, runs):
+        monkeypatch.setattr(TraceStore, "export", export)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(TraceStore, "export", full_once)
+    broken = [msgspec.structs.replace(spans[0], name="\ud800")]
+    kept = receive._Kept()
+    receive._keep([("1" * 32, spans), ("2" * 32, broken), ("3" * 32, spans)], store, False, kept)
+    store.close()
+    assert (kept.runs, kept.lost) == (1, 2)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"{'1' * 32}  not kept: OperationalError: database or disk is full"
+    assert told[1].startswith(f"{'2' * 32}  not kept: '\\ud800' is no text that can be kept")
+    assert len(told) == 3
 
 
 def test_a_port_that_is_taken_is_a_sentence(receiving, hotloop, tmp_path):

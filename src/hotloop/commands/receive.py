@@ -15,6 +15,7 @@ from cyclopts import Parameter, validators
 from hotloop.commands.console import messages
 from hotloop.commands.options import Duration, Flag
 from hotloop.commands.selection import StoreFile
+from hotloop.errors import HotloopError
 from hotloop.trace.importing.gathering import Gathering
 from hotloop.trace.importing.span import Span
 from hotloop.trace.record import TraceRecord
@@ -37,6 +38,7 @@ class _Kept(msgspec.Struct):
     runs: int = 0
     spans: int = 0
     nothing: int = 0  # traces without a run
+    lost: int = 0  # traces that could not be kept
 
 
 def receive(
@@ -99,18 +101,33 @@ def _stopping() -> Iterator[threading.Event]:
 
 
 def _keep(due: Sequence[tuple[str, list[Span]]], traces: TraceStore, content: bool, kept: _Kept) -> None:
-    """Keep the runs of these traces, and say so."""
-    from hotloop.trace.importing.records import records_of_trace
-
+    """Keep the runs of these traces, and say so; one that cannot be kept costs itself only."""
     for trace_id, spans in due:
-        runs = list(records_of_trace(trace_id, spans, content))
+        try:
+            runs = _stored(trace_id, spans, traces, content)
+        except Exception as error:  # whatever is wrong with one trace, others are still to come
+            kept.lost += 1
+            messages().print(one_line(f"{trace_id}  not kept: {_told(error)}"), markup=False, soft_wrap=True)
+            continue
         kept.spans += len(spans)
         kept.runs += len(runs)
         kept.nothing += not runs
-        if runs:
-            traces.export(runs)
         for run in runs:
             messages().print(_line(run), markup=False, soft_wrap=True)
+
+
+def _stored(trace_id: str, spans: list[Span], traces: TraceStore, content: bool) -> list[TraceRecord]:
+    """The runs of a trace, which are in the file now."""
+    from hotloop.trace.importing.records import records_of_trace
+
+    runs = list(records_of_trace(trace_id, spans, content))
+    if runs:
+        traces.export(runs)
+    return runs
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, HotloopError) else f"{type(error).__name__}: {error}"
 
 
 def _line(run: TraceRecord) -> str:
@@ -122,6 +139,7 @@ def _line(run: TraceRecord) -> str:
 def _summary(kept: _Kept, gathering: Gathering) -> str:
     besides = [
         (kept.nothing, "trace", "without a run"),
+        (kept.lost, "trace", "not kept"),
         (gathering.waiting, "trace", "not complete, left out"),
         (gathering.late, "span", "too late"),
     ]

@@ -44,11 +44,33 @@ def read(**fields):
     return span
 
 
+def _nulls(value, without):
+    """The value with null for all fields but these."""
+    if isinstance(value, dict):
+        return {key: _nulls(each, without) if key in without else None for key, each in value.items()}
+    return [_nulls(each, without) for each in value] if isinstance(value, list) else value
+
+
 def test_a_span_is_read():
     span = read()
     assert (span.trace_id, span.span_id, span.parent_id) == (TRACE, SPAN, PARENT)
     assert (span.start, span.end, span.kind) == (1796000000000000001, 1796000000000000009, 3)
     assert (span.scope, span.resource, span.failed) == ("pydantic-ai", {"service.name": "shop"}, False)
+
+
+def test_null_is_the_default_of_every_field():
+    event = {"name": "e", "timeUnixNano": 1, "attributes": []}
+    pair = {"key": "k", "value": {"arrayValue": {"values": []}}}
+    full = request(events=[event], attributes=[pair], status={"code": 2})
+    way = {"resourceSpans", "scopeSpans", "spans", "traceId", "spanId", "startTimeUnixNano"}
+    (span,) = spans_of(_nulls(full, way))
+    assert (span.name, span.kind, span.end, span.attributes, span.events, span.failed) == ("", 0, 0, {}, [], False)
+    way |= {"resource", "scope", "events", "attributes", "status", "value", "arrayValue"}
+    (span,) = spans_of(_nulls(full, way))
+    assert (span.scope, span.resource, span.attributes) == ("", {"": None}, {"": []})
+    assert (span.events[0].name, span.events[0].at, span.failed) == ("", 0, False)
+    for last in ("resourceSpans", "scopeSpans", "spans"):
+        assert spans_of({"resourceLogs": [], **_nulls(full, way - {last})}) == []
 
 
 def test_a_decoded_request_is_read_too():
@@ -67,7 +89,7 @@ def test_a_decoded_request_is_read_too():
         ({"parentSpanId": "0" * 16}, "parent_id", ""),
         ({"startTimeUnixNano": 1796000000000000001}, "start", 1796000000000000001),
         ({"endTimeUnixNano": None}, "end", 0),
-        ({"endTimeUnixNano": -5}, "end", 0),
+        ({"endTimeUnixNano": 2**63 - 1}, "end", 2**63 - 1),
         ({"kind": "SPAN_KIND_CLIENT"}, "kind", 3),
         ({"kind": "SPAN_KIND_UNHEARD_OF"}, "kind", 0),
         ({"status": {"code": 2, "message": "no"}}, "failed", True),
@@ -126,7 +148,18 @@ def test_logs_and_metrics_have_no_spans(other):
         (json.dumps(request(spanId="0" * 16)).encode(), "'0000000000000000' is the id of no span; it takes 8 bytes"),
         (
             json.dumps(request(startTimeUnixNano="soon")).encode(),
-            "f.json:3: no OTLP: 'soon' is no time in nanoseconds.",
+            "f.json:3: no OTLP: 'soon' is no time in nanoseconds since 1970.",
+        ),
+        (json.dumps(request(startTimeUnixNano=2**70)).encode(), "f.json:3: no OTLP: 1180591620717411303424 is no time"),
+        (json.dumps(request(endTimeUnixNano=str(2**63))).encode(), "'9223372036854775808' is no time in nanoseconds"),
+        (json.dumps(request(endTimeUnixNano=-5)).encode(), "f.json:3: no OTLP: -5 is no time in nanoseconds"),
+        (
+            b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":null,"spanId":null,"startTimeUnixNano":1}]}]}]}',
+            "'' is",
+        ),
+        (
+            json.dumps(request(attributes=[{"key": "n", "value": {"intValue": 2**70}}])).encode(),
+            "f.json:3: no OTLP: 1180591620717411303424 is no number of 64 bits.",
         ),
         (
             json.dumps(request(attributes=[{"key": "n", "value": {"intValue": "many"}}])).encode(),
@@ -157,6 +190,11 @@ def test_protobuf_says_the_same_as_json():
 def test_what_is_no_protobuf_is_a_sentence():
     with pytest.raises(ConfigError, match=r"The body is no export request of OTLP in protobuf\."):
         spans_of_protobuf(b"\xff\xff")
+
+
+def test_a_time_that_cannot_be_is_refused_in_protobuf_too():
+    with pytest.raises(ConfigError, match=r"The body: 9223372036854775808 is no time in nanoseconds since 1970\."):
+        spans_of_protobuf(_in_protobuf(request(endTimeUnixNano=str(2**63))))
 
 
 def _in_protobuf(said):

@@ -6,13 +6,13 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.fields import in_plain_words
-from hotloop.trace.importing.span import CLIENT, INTERNAL, SERVER, Span, SpanEvent
+from hotloop.trace.importing.span import CLIENT, INTERNAL, LATEST, SERVER, Span, SpanEvent
 
 _KINDS = {
     "SPAN_KIND_INTERNAL": INTERNAL,
@@ -26,6 +26,9 @@ _TRACE, _SPAN = 16, 8  # bytes of an id
 _NO_ID = "is the id of no {}; it takes {} bytes in hex or base64, other than zeros"
 
 
+_Time: TypeAlias = int | float | str | None
+
+
 class _Value(msgspec.Struct, rename="camel", gc=False):
     string_value: str | None = None
     int_value: int | str | None = None
@@ -37,79 +40,79 @@ class _Value(msgspec.Struct, rename="camel", gc=False):
 
 
 class _Values(msgspec.Struct, gc=False):
-    values: list[_Value] = []
+    values: list[_Value] | None = None
 
 
 class _Pair(msgspec.Struct, gc=False):
-    key: str
+    key: str | None
     value: _Value | None = None
 
 
 class _Pairs(msgspec.Struct, gc=False):
-    values: list[_Pair] = []
+    values: list[_Pair] | None = None
 
 
 class _Event(msgspec.Struct, rename="camel", gc=False):
-    name: str = ""
-    time_unix_nano: int | float | str = 0
-    attributes: list[_Pair] = []
+    name: str | None = None
+    time_unix_nano: _Time = None
+    attributes: list[_Pair] | None = None
 
 
 class _Status(msgspec.Struct, gc=False):
-    code: int | str = 0
+    code: int | str | None = None
 
 
 class _Span(msgspec.Struct, rename="camel", gc=False):
-    trace_id: str
-    span_id: str
-    start_time_unix_nano: int | float | str
+    trace_id: str | None
+    span_id: str | None
+    start_time_unix_nano: _Time
     parent_span_id: str | None = None
-    name: str = ""
-    kind: int | str = 0
-    end_time_unix_nano: int | float | str = 0
-    attributes: list[_Pair] = []
-    events: list[_Event] = []
+    name: str | None = None
+    kind: int | str | None = None
+    end_time_unix_nano: _Time = None
+    attributes: list[_Pair] | None = None
+    events: list[_Event] | None = None
     status: _Status | None = None
 
 
 class _Scope(msgspec.Struct, gc=False):
-    name: str = ""
+    name: str | None = None
 
 
 class _ScopeSpans(msgspec.Struct, gc=False):
     scope: _Scope | None = None
-    spans: list[_Span] = []
+    spans: list[_Span] | None = None
 
 
 class _Resource(msgspec.Struct, gc=False):
-    attributes: list[_Pair] = []
+    attributes: list[_Pair] | None = None
 
 
 class _ResourceSpans(msgspec.Struct, rename="camel", gc=False):
     resource: _Resource | None = None
-    scope_spans: list[_ScopeSpans] = []
+    scope_spans: list[_ScopeSpans] | None = None
 
 
 class _Request(msgspec.Struct, rename="camel", gc=False):
-    resource_spans: list[_ResourceSpans] = []
+    resource_spans: list[_ResourceSpans] | None = None
     resource_logs: Any = None
     resource_metrics: Any = None
 
 
 class _SpanId(msgspec.Struct, rename="camel", gc=False):
-    trace_id: str
+    trace_id: str | None
 
 
 class _ScopeIds(msgspec.Struct, gc=False):
-    spans: list[_SpanId] = []
+    spans: list[_SpanId] | None = None
 
 
 class _ResourceIds(msgspec.Struct, rename="camel", gc=False):
-    scope_spans: list[_ScopeIds] = []
+    scope_spans: list[_ScopeIds] | None = None
 
 
 class _Ids(msgspec.Struct, rename="camel", gc=False):
-    resource_spans: list[_ResourceIds] = []
+    resource_spans: list[_ResourceIds] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Request)
@@ -134,9 +137,9 @@ def trace_ids_of(document: bytes, place: str) -> list[str]:
         request = _ids_decoder.decode(document)
         return [
             _id(span.trace_id, _TRACE, "trace")
-            for of_resource in request.resource_spans
-            for of_scope in of_resource.scope_spans
-            for span in of_scope.spans
+            for of_resource in request.resource_spans or ()
+            for of_scope in of_resource.scope_spans or ()
+            for span in of_scope.spans or ()
         ]
 
 
@@ -157,12 +160,12 @@ def _telling(place: str) -> Iterator[None]:
 
 
 def _spans(request: _Request) -> Iterator[Span]:
-    for of_resource in request.resource_spans:
+    for of_resource in request.resource_spans or ():
         resource = _mapping(of_resource.resource.attributes) if of_resource.resource else {}
-        for of_scope in of_resource.scope_spans:
+        for of_scope in of_resource.scope_spans or ():
             scope = of_scope.scope.name if of_scope.scope else ""
-            for span in of_scope.spans:
-                yield _span(span, scope, resource)
+            for span in of_scope.spans or ():
+                yield _span(span, scope or "", resource)
 
 
 def _span(span: _Span, scope: str, resource: dict[str, Any]) -> Span:
@@ -170,20 +173,25 @@ def _span(span: _Span, scope: str, resource: dict[str, Any]) -> Span:
         _id(span.trace_id, _TRACE, "trace"),
         _id(span.span_id, _SPAN, "span"),
         _id(span.parent_span_id, _SPAN, "span", optional=True) if span.parent_span_id else "",
-        span.name,
-        _KINDS.get(span.kind, 0) if isinstance(span.kind, str) else span.kind,
+        span.name or "",
+        _KINDS.get(span.kind, 0) if isinstance(span.kind, str) else span.kind or 0,
         _nanoseconds(span.start_time_unix_nano),
         _nanoseconds(span.end_time_unix_nano),
         _mapping(span.attributes),
-        [SpanEvent(each.name, _nanoseconds(each.time_unix_nano), _mapping(each.attributes)) for each in span.events],
+        [_event(each) for each in span.events or ()],
         span.status is not None and span.status.code in _FAILED,
         scope,
         resource,
     )
 
 
-def _id(text: str, size: int, what: str, optional: bool = False) -> str:
+def _event(event: _Event) -> SpanEvent:
+    return SpanEvent(event.name or "", _nanoseconds(event.time_unix_nano), _mapping(event.attributes))
+
+
+def _id(text: str | None, size: int, what: str, optional: bool = False) -> str:
     """An id in hex. The JSON of OTLP has it so; that of protobuf in base64."""
+    text = text or ""
     try:
         raw = bytes.fromhex(text) if len(text) == 2 * size else base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
@@ -195,22 +203,28 @@ def _id(text: str, size: int, what: str, optional: bool = False) -> str:
     return raw.hex()
 
 
-def _nanoseconds(value: int | float | str) -> int:
+def _nanoseconds(value: _Time) -> int:
     try:
-        return max(int(value), 0)
+        moment = int(value or 0)
     except (ValueError, OverflowError):
-        raise ValueError(f"{value!r:.50} is no time in nanoseconds") from None
+        moment = -1
+    if not 0 <= moment <= LATEST:
+        raise ValueError(f"{value!r:.50} is no time in nanoseconds since 1970")
+    return moment
 
 
 def _number(value: float | str, kind: type[int] | type[float]) -> int | float:
     try:
-        return kind(value)
-    except ValueError:
+        number = kind(value)
+    except (ValueError, OverflowError):
         raise ValueError(f"{value!r:.50} is no number") from None
+    if kind is int and not -LATEST - 1 <= number <= LATEST:
+        raise ValueError(f"{value!r:.50} is no number of 64 bits")
+    return number
 
 
-def _mapping(pairs: Iterable[_Pair]) -> dict[str, Any]:
-    return {pair.key: _plain(pair.value) for pair in pairs if pair.value is not None}
+def _mapping(pairs: Iterable[_Pair] | None) -> dict[str, Any]:
+    return {pair.key or "": _plain(pair.value) for pair in pairs or () if pair.value is not None}
 
 
 def _plain(value: _Value) -> Any:
@@ -222,7 +236,7 @@ def _plain(value: _Value) -> Any:
     if value.double_value is not None:
         return _number(value.double_value, float)
     if value.array_value is not None:
-        return [_plain(each) for each in value.array_value.values]
+        return [_plain(each) for each in value.array_value.values or ()]
     if value.kvlist_value is not None:
         return _mapping(value.kvlist_value.values)
     return value.bytes_value if value.bool_value is None else value.bool_value

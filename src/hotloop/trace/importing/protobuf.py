@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hotloop.errors import ConfigError
-from hotloop.trace.importing.span import Span, SpanEvent
+from hotloop.trace.importing.span import LATEST, Span, SpanEvent
 
 _FAILED = 2
 _NEEDED = 'OTLP in protobuf needs more packages: pip install "hotloop[otel]". Or have it sent as JSON.'
@@ -45,14 +45,24 @@ def _span(span: Any, scope: str, resource: dict[str, Any]) -> Span:
         span.parent_span_id.hex() if any(span.parent_span_id) else "",
         span.name,
         span.kind,
-        span.start_time_unix_nano,
-        span.end_time_unix_nano,
+        _nanoseconds(span.start_time_unix_nano),
+        _nanoseconds(span.end_time_unix_nano),
         _mapping(span.attributes),
-        [SpanEvent(each.name, each.time_unix_nano, _mapping(each.attributes)) for each in span.events],
+        [_event(each) for each in span.events],
         span.status.code == _FAILED,
         scope,
         resource,
     )
+
+
+def _event(event: Any) -> SpanEvent:
+    return SpanEvent(event.name, _nanoseconds(event.time_unix_nano), _mapping(event.attributes))
+
+
+def _nanoseconds(value: int) -> int:
+    if value > LATEST:
+        raise ConfigError(f"The body: {value} is no time in nanoseconds since 1970.")
+    return value
 
 
 def _mapping(pairs: Iterable[Any]) -> dict[str, Any]:

@@ -9,6 +9,9 @@ import msgspec
 INTERNAL, SERVER, CLIENT = 1, 2, 3
 """Kinds of spans, as OTLP counts them."""
 
+LATEST = 2**63 - 1
+"""The last moment (Unix nanoseconds) that can be kept: in the year 2262."""
+
 
 class SpanEvent(msgspec.Struct, gc=False):
     """Something that happened at a moment (Unix nanoseconds) of a span."""

@@ -238,6 +238,18 @@ def test_the_last_runs_are_kept(tmp_path):
         assert ids(store) == [f"req-{number}" for number in reversed(range(15, 25))]
 
 
+def test_each_agent_has_its_own_runs_and_days(tmp_path, now):
+    path = tmp_path / "traces.db"
+    with closing(kept(path, runs=100)) as theirs, closing(kept(path, days=1, runs=2)) as ours:
+        theirs.export([record(f"theirs-{number}", name="theirs") for number in range(3)])
+        for number in range(3):
+            ours.export([record(f"{name}-{number}", name=name) for name in ("one", "two")])
+        assert sorted(ids(ours)) == ["one-1", "one-2", *(f"theirs-{number}" for number in range(3)), "two-1", "two-2"]
+        now[0] += DAY + 1
+        ours.export([record("one-3", name="one")])
+        assert sorted(ids(ours)) == ["one-3", *(f"theirs-{number}" for number in range(3))]
+
+
 def test_more_than_the_last_runs_are_kept_for_a_while_where_many_are(tmp_path):
     """So that nobody counts them after each batch."""
     with closing(kept(tmp_path / "traces.db", runs=1_000)) as store:

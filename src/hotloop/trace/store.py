@@ -106,13 +106,18 @@ class Row(NamedTuple):
     values: tuple[object, ...]
     declaration: Declaration
 
+    @property
+    def agent(self) -> str:
+        """Whose run it is."""
+        return str(self.values[1])
+
 
 class TraceStore:
     """An `Exporter` that keeps records in the file at `path`, None for traces.db in the state folder.
 
-    A record of the same run (its id, source and start) takes the place of an earlier one. They are kept as long as
-    `retention` says, which is looked after by `export`; for ever without. Every method raises ConfigError, with what to
-    do, when the file cannot be used.
+    A record of the same run (its id, source and start) takes the place of an earlier one. Those of the agents that it
+    exports are kept as long as `retention` says, which is looked after by `export`; all others for ever. Every method
+    raises ConfigError, with what to do, when the file cannot be used.
     """
 
     def __init__(self, path: str | Path | None = None, *, retention: Retention | None = None) -> None:
@@ -127,7 +132,7 @@ class TraceStore:
     def write(self, rows: Sequence[Row]) -> None:
         """`export` what `row_of` has made of the records."""
         self._database.do_sync(lambda db: _insert(db, rows))
-        if self._retention is not None and self._retention.due(len(rows)):
+        if self._retention is not None and self._retention.due(row.agent for row in rows):
             self._database.do_sync(self._retention.enforce)
 
     def add(self, records: Iterable[TraceRecord]) -> Added:

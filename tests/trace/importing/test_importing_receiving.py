@@ -7,6 +7,7 @@ import http.client
 import json
 import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -240,6 +241,28 @@ def test_a_client_that_goes_away_or_is_silent_holds_nothing_up(receiver, client)
     silent = socket.create_connection((address.hostname, address.port))
     assert ask(client, "POST", "/v1/traces", SAMPLE, content_type=JSON)[0] == 200
     silent.close()
+
+
+def test_clients_that_keep_their_connections_take_no_places(receiver, client):
+    address = urlsplit(receiver.url)
+    with ExitStack() as stack:
+        for _ in range(80):
+            stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10))
+        assert ask(client, "POST", "/v1/traces", SAMPLE, content_type=JSON) == (200, b"{}")
+
+
+def test_when_too_much_is_sent_at_once_a_client_is_told_to_come_again(receiver, client):
+    address = urlsplit(receiver.url)
+    with ExitStack() as stack:
+        for _ in range(64):
+            busy = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10))
+            busy.sendall(b"POST /v1/traces HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n{")
+            assert busy.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.request("POST", "/v1/traces", b" " * (4 << 20), {"content-type": JSON})
+        response = client.getresponse()
+        assert (response.status, response.headers["retry-after"]) == (503, "2")
+        assert "send this one again" in json.loads(response.read())["message"]
+    assert ask(client, "POST", "/v1/traces", SAMPLE, content_type=JSON) == (200, b"{}")
 
 
 def test_the_trace_that_was_sent_is_the_one_that_was_gathered():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,11 @@ from hotloop.trace.importing.body import BadBody, read_body
 from hotloop.trace.importing.endpoint import DISCARDED, JSON, LARGEST, PATH, Answer, discard, receive
 from hotloop.trace.importing.gathering import Gathering
 
-_MOST_CLIENTS = 64
+_AT_ONCE = 64  # requests that are read
+_WAIT = 0.5  # seconds for which a further one waits before its client is told to come again
+_AGAIN = 2  # seconds after which
+_LINGER = 1.0  # seconds for which nothing may come of a body that is not read, until the connection is closed
+_PIECE = 1 << 16  # bytes
 _SILENT = 30.0  # seconds after which a connection on which nothing comes is closed
 
 
@@ -49,28 +54,17 @@ class Receiver:
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each client; when there are too many, further ones are turned away."""
+    """A thread for each client, and a place for each request that is read; connections that are kept need none."""
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], gathering: Gathering) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.gathering = gathering
-        self._places = threading.BoundedSemaphore(_MOST_CLIENTS)
+        self.places = threading.BoundedSemaphore(_AT_ONCE)
         super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that has gone is its own business."""
@@ -81,8 +75,17 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _SILENT
     disable_nagle_algorithm = True
+    _unread = False  # whether there may be more of a body that was refused
 
     def do_POST(self) -> None:
+        if not self.server.places.acquire(timeout=_WAIT):
+            return self._refuse(503, f"{_AT_ONCE} requests are being read; send this one again.", again=_AGAIN)
+        try:
+            self._take()
+        finally:
+            self.server.places.release()
+
+    def _take(self) -> None:
         path = self.path.partition("?")[0]
         if path not in (PATH, *DISCARDED):
             return self._refuse(404, f"There is no {self.path} here; spans go to {PATH}.")
@@ -101,13 +104,31 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
         """Every request would be a line."""
 
-    def _refuse(self, status: int, message: str) -> None:
-        self.close_connection = True  # the body was not read
-        self._answer(Answer(status, JSON, msgspec.json.encode({"message": message})))
+    def _refuse(self, status: int, message: str, again: int = 0) -> None:
+        self.close_connection = self._unread = True
+        self._answer(Answer(status, JSON, msgspec.json.encode({"message": message})), again)
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: Answer, again: int = 0) -> None:
         self.send_response(answer.status)
         self.send_header("content-type", answer.content_type)
         self.send_header("content-length", str(len(answer.body)))
+        if again:
+            self.send_header("retry-after", str(again))
+        if self.close_connection:
+            self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(answer.body)
+
+    def finish(self) -> None:
+        if self._unread:
+            self._linger()
+        super().finish()
+
+    def _linger(self) -> None:
+        """A client that is still sending would lose its answer if the connection were closed at once."""
+        with suppress(OSError):
+            self.connection.settimeout(_LINGER)
+            self.connection.shutdown(socket.SHUT_WR)
+            for _ in range(LARGEST // _PIECE):
+                if not self.rfile.read1(_PIECE):
+                    break

@@ -71,6 +71,11 @@ def _parallel(number: int, draw: random.Random) -> list[Say]:
     return [Say(calls), Say(words=draw.randint(20, 60))]
 
 
+def _announced(number: int, draw: random.Random) -> list[Say]:
+    calls, answer = _parallel(number, draw)
+    return [Say(calls.calls, before=draw.randint(6, 12)), answer]
+
+
 def _fan(number: int, draw: random.Random) -> list[Say]:
     return [Say(tuple(("search", f"topic {number} {each}") for each in range(6))), Say(words=draw.randint(30, 80))]
 
@@ -108,6 +113,7 @@ SINGLE = World("single tool", OCI, LOOKUP, _single)
 PARALLEL = World(
     "parallel tools", OCI, (Work("status", 0.15), Work("logistics", 0.18), Work("customer", 0.09)), _parallel
 )
+ANNOUNCED = PARALLEL.but(name="words before calls", profile=GROQ_20B, talk=_announced)
 LATE = PARALLEL.but(name="tools that wait for the reply").retooled(options={})
 FAN = World("six searches, two at once", SMALL, (Work("search", 0.3),), _fan, options={"max_parallel": 2})
 SERIAL = World("dependent turns", OCI, tuple(Work(name, 0.1, size=12) for name in ("find", "orders", "track")), _serial)
@@ -157,12 +163,13 @@ def _services() -> list[Case]:
     single = [_service(SINGLE, name) for name in (GROQ_20B, GROQ_70B, SMALL, LPX, CEREBRAS, H100)]
     parallel = [_service(PARALLEL, name) for name in (GROQ_20B, GROQ_120B, SMALL, CEREBRAS)]
     back = [_service(PARALLEL.but(profile=GROQ_120B), OCI), _service(SERIAL.but(profile=GROQ_8B), SMALL)]
+    announced = [_service(ANNOUNCED, name) for name in (OCI, H100)]
     serial = [_service(SERIAL, name) for name in (GROQ_20B, GROQ_8B, H100, LPX)]
     other = [_service(LONG, GROQ_70B), _service(LONG, OCI), _service(TALKS, GROQ_120B), _service(TAIL, SMALL)]
     whole = PARALLEL.but(name="replies that come whole", options={"stream": False})
     second = Service(PROFILES[GROQ_70B], model="second")
     return [
-        *single, *parallel, *back, *serial, *other,
+        *single, *parallel, *back, *announced, *serial, *other,
         _service(SINGLE.but(name="cached tokens are not told", profile=QUIET), GROQ_70B),
         _service(MIXED, GROQ_70B),
         _service(MIXED, H100),

@@ -56,10 +56,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Say:
-    """A reply: calls, each a tool's name and its argument, or so many words."""
+    """A reply: calls, each a tool's name and its argument, after `before` words, or so many words."""
 
     calls: tuple[tuple[str, str], ...] = ()
     words: int = 30
+    before: int = 0
 
 
 Talk = Callable[[int, random.Random], Sequence[Say]]
@@ -231,7 +232,8 @@ class _Run:
             self._begin(said, number)
         if not said.calls:
             return Reply(_text(said.words, random.Random(f"answer {number}")))
-        return Reply(calls=tuple(_call(name, key) for name, key in said.calls))
+        calls = tuple(_call(name, key) for name, key in said.calls)
+        return Reply(_text(said.before, random.Random(f"before {number}")), calls)
 
     def _begin(self, said: Say, number: int) -> None:
         """Begin some of the calls that are going to be written."""

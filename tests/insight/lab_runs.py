@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hotloop import Agent, tool
+from hotloop.lab.profiles import Profile
 from hotloop.lab.script import AnyReply, call, per_conversation, say
-from hotloop.testing import ScriptedModel, run_virtual
+from hotloop.testing import ScriptedModel, SimulatedTransport, run_virtual
 from hotloop.tools.defining.tool import Tool
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.recorder import recorder
@@ -53,14 +54,17 @@ def runs_of(
     runs: int = 1,
     ttft: float = TTFT,
     tpot: float = TPOT,
+    at: Profile | None = None,
     **options: Any,
 ) -> list[TraceRecord]:
-    """The records of an agent's runs, one after the other; `started` is virtual time, too."""
+    """The records of an agent's runs, one after the other, `at` such a service; `started` is virtual time, too."""
     made = [made_tool(name, took) for name, took in tools.items()] if isinstance(tools, Mapping) else list(tools)
     kept = Kept()
 
     async def all_runs() -> None:
-        model = ScriptedModel(per_conversation(replies), ttft=ttft / 1000, tpot=tpot / 1000)
+        answer = per_conversation(replies)
+        exact = ScriptedModel(answer, ttft=ttft / 1000, tpot=tpot / 1000)
+        model = exact if at is None else SimulatedTransport(answer, profile=at)
         async with Agent(
             name="lab", model="m", endpoint=model, tools=made, traces=False, exporters=[kept], **options
         ) as agent:

@@ -27,6 +27,7 @@ from hotloop.insight.pieces import Ask, Call, Step, Turn
 from hotloop.insight.together import schedule_all
 from hotloop.insight.workload import Workload
 from hotloop.lab.profiles import Curve, Profile
+from hotloop.lab.script import Reply, say
 from hotloop.units import NS_PER_MS
 
 EXACT = Profile(name="exact", kind="lpu", base_ms=20, per_prompt_token_ms=0, tpot_ms=Curve(2))
@@ -63,6 +64,17 @@ def test_on_a_service_that_streams_whole_calls_a_call_shows_when_the_next_one_is
     assert after([record], Service(EXACT)) == [20 + 10 + 100 + 20]
     assert after([record], Service(WHOLE_CALLS)) == [20 + 18 + 100 + 20]
     assert after([record], Service(BURST)) == [20 + 28 + 100 + 20]
+
+
+@pytest.mark.parametrize("words", ["", "Let me look that up for you."])
+@pytest.mark.parametrize("names", [("b", "a"), ("b", "a", "c")])
+def test_calls_that_came_whole_are_sealed_where_a_service_that_streams_them_would_have(words, names):
+    replies = [Reply(words, tuple(calls_of(*names))), say("word word word")]
+    whole, streamed = (
+        runs_of({"a": 100, "b": 150, "c": 10}, replies, at=each, runs=8) for each in (WHOLE_CALLS, EXACT)
+    )
+    real = [(record.end - record.start) / NS_PER_MS for record in streamed]
+    assert after(whole, Service(EXACT)) == pytest.approx(real, abs=0.1)
 
 
 def test_only_the_requests_to_one_model_are_answered_elsewhere():

@@ -191,12 +191,18 @@ class _TurnReader:
             took["prefill"],
             took["decode"],
             span=self._span,
+            silence=self._silence(),
             prompt=prompt,
             cached=usage.cached_tokens,
             known=prompt * facts.known_bytes // facts.prompt_bytes if facts.prompt_bytes else 0,
             out=usage.output_tokens or 0,
             begun=begun - self._record.start,
         )
+
+    def _silence(self) -> int:
+        """The longest pause in the reply, unless that is the one before all calls came at once."""
+        facts = self._facts
+        return 0 if facts is None or facts.burst or facts.gap is None else facts.gap
 
     def _attempt(self, begun: int) -> AttemptFacts | None:
         """What is known of the request that was made from then until now; of a hedged one, of that which counts."""

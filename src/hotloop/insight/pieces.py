@@ -34,8 +34,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     before, in this run or in one before it. `out` tokens were written. It was made `begun` after the start of its run,
     as that was recorded. Calls are sealed at points on an axis that is
     `span` long and goes from the first token to the last, however long `decode` is; it is 0 where nobody saw the first
-    token, and all of the reply is `prefill` or `decode`. `by` is who answers instead, in its
-    own time.
+    token, and all of the reply is `prefill` or `decode`. `silence` is the longest pause while it was written, 0 if
+    that is not known or its calls came all at once. `by` is who answers instead, in its own time.
     """
 
     service: str
@@ -45,6 +45,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     prefill: int = 0
     decode: int = 0
     span: int = 0
+    silence: int = 0
     prompt: int = 0
     cached: int | None = None
     known: int = 0

@@ -107,18 +107,29 @@ def _sealed(call: Call, seal: int, calls: tuple[Call, ...]) -> Call:
 def token_marks(ask: Ask, calls: tuple[Call, ...], known: Learned | None) -> list[float]:
     """After how many tokens (beyond the first) each call was complete, which shows when the next one begins.
 
-    A call that came whole shows only when the next has come whole; where all came at once they are taken to be of the
-    same length.
+    A call that came whole shows only when the next has come whole: the first one had ended where the reply was first
+    seen, or, if there were words before it, one silence before the second had. Where all came at once they are taken to
+    be of the same length.
     """
     tokens, count = ask.out - 1, len(calls)
-    if not are_marked(ask, calls):
-        return [tokens * (place + 1) / count for place in range(count)]
     whole = shown(ask, True, known.token_out if known is not None else None)
     held = tokens * (1 - ask.decode / whole.decode) if whole.decode > ask.decode else 0.0
+    if not are_marked(ask, calls) and not (count == 2 and _came_whole(ask, calls)):
+        return [tokens * (place + 1) / count for place in range(count)]
     marks = [held + (tokens - held) * min(call.sealed / ask.span, 1.0) for call in calls]
-    if not held:
+    if count < 2:
+        return [float(tokens)] if held else marks
+    if not (held or _came_whole(ask, calls)):
         return marks
-    return [*([held + 1.0] if count > 1 else []), *(mark + 1.0 for mark in marks[: count - 2]), float(tokens)]
+    first = held or max(marks[0] - tokens * ask.silence / max(whole.decode, 1), 0.0)
+    return [first + 1.0, *(mark + 1.0 for mark in marks[: count - 2]), float(tokens)]
+
+
+def _came_whole(ask: Ask, calls: Sequence[Call]) -> bool:
+    """Whether each call came in one piece: then the last two are complete together, and something was awaited."""
+    if len(calls) < 2 or ask.out < 2 or not ask.paced or not ask.silence:
+        return False
+    return calls[-1].sealed - calls[-2].sealed < ask.span / (ask.out - 1) / 2
 
 
 def are_marked(ask: Ask, calls: Sequence[Call]) -> bool:

@@ -683,6 +683,7 @@ def test_everything_that_can_go_wrong_is_one_kind_of_error():
         ({"user": 5}, "user is 5; give text."),
         ({"user": "\ud800"}, "give text."),
         ({"trace_id": 7}, "trace_id is 7; give text."),
+        ({"trace_id": "x" * 201}, "The trace_id has 201 characters; give one of 200 at most."),
         ({"grants": "money"}, "grants is 'money'; give a set of names."),
     ],
 )

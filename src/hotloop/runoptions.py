@@ -20,7 +20,7 @@ class RunOptions(TypedDict, total=False):
     """Options of `Agent.run`, `stream` and their like.
 
     trace_id
-        The run's id in its trace, in log lines and among paused runs. [default: a new one]
+        The run's id in its trace, in log lines and among paused runs, of 200 characters at most. [default: a new one]
     user
         For whom it is: kept results of tools with the scope "user" are theirs, and the audit log names them.
     grants
@@ -40,6 +40,7 @@ class RunOptions(TypedDict, total=False):
     tracestate: str | None
 
 
+_LONGEST_ID = 200  # characters
 _NAMES = frozenset(RunOptions.__annotations__)
 
 
@@ -53,6 +54,8 @@ def read_options(options: RunOptions) -> tuple[str, str, frozenset[str] | None]:
     for name, text in (("trace_id", run_id), ("user", user)):
         if not isinstance(text, str) or encodable(text) != text:
             raise ConfigError(f"{name} is {text!r}; give text.")
+    if len(run_id) > _LONGEST_ID:
+        raise ConfigError(f"The trace_id has {len(run_id):,} characters; give one of {_LONGEST_ID} at most.")
     return run_id, user, None if grants is None else read_grants(grants)
 
 

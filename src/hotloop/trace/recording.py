@@ -31,7 +31,7 @@ _SWITCH = "HOTLOOP_TRACES"
 class Traces(msgspec.Struct, frozen=True, kw_only=True):
     """Where runs are recorded: in the SQLite file at `path` (None: the usual one in the user's state folder).
 
-    With `content` what was said is kept, too, secrets masked. Runs of an agent are kept for `days`, and the last `runs`.
+    With `content` what was said is kept, too, secrets masked. Of each agent the last `runs` are kept, for `days`.
     Raises ConfigError for values that cannot be.
     """
 

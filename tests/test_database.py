@@ -331,6 +331,23 @@ def test_file_that_cannot_be_written_is_a_sentence(unprivileged_folder):
         notes.do_sync(add("two"))
 
 
+@posix
+def test_file_where_nothing_may_be_written_is_read(unprivileged_folder):
+    notes = database_in(unprivileged_folder)
+    notes.do_sync(add("one"))
+    notes.close()
+    notes.path.chmod(0o400)
+    unprivileged_folder.chmod(0o500)
+    assert notes.read_sync(read) == ["one"]
+    with pytest.raises(ConfigError, match=r"readonly database\. Give a path where you may write"):
+        notes.do_sync(add("two"))
+    unprivileged_folder.chmod(0o700)
+    notes.path.chmod(0o600)
+    notes.close()
+    notes.do_sync(add("two"))
+    assert notes.read_sync(read) == ["one", "two"]
+
+
 @pytest.mark.parametrize("path", ["", "file/notes.db"])
 def test_path_that_can_be_no_file_is_a_sentence(tmp_path, path):
     (tmp_path / "file").touch()

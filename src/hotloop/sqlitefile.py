@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -65,21 +66,31 @@ def make_empty(path: Path) -> None:
 def connect(path: Path, layout: Layout, *pragmas: str, journal: str = "DELETE") -> sqlite3.Connection:
     """A connection to the file at `path`, made with its tables if it is not there; for any thread.
 
-    Raises ConfigError for a file that is not of this layout, and leaves it as it is; and what `explained` explains.
+    One that lies where nothing may be written can still be read. Raises ConfigError for a file that is not of this
+    layout, and leaves it as it is; and what `explained` explains.
     """
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     make_empty(path)
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    unchanging = journal == "WAL" and _is_unchanging(path)
+    place = f"{path.absolute().as_uri()}?immutable=1" if unchanging else path
+    db = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=unchanging)
     try:
         for pragma in (f"page_size = {_PAGE}", *pragmas):
             db.execute(f"PRAGMA {pragma}")
         if _marks(db) != layout.marks:
             _prepare(db, path, layout)
-        _set_journal(db, journal)  # part of the file, which is ours now
+        if not unchanging:
+            _set_journal(db, journal)  # part of the file, which is ours now
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _is_unchanging(path: Path) -> bool:
+    """Whether the file has no log, and can get none: SQLite then only reads it, and as what cannot change."""
+    writable = os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    return not writable and not path.with_name(f"{path.name}-wal").exists()
 
 
 def _set_journal(db: sqlite3.Connection, journal: str) -> None:

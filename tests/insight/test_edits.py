@@ -241,6 +241,81 @@ def _took(graph: Graph) -> float:
     return schedule_all([graph], random.Random(0))[0].end / NS_PER_MS
 
 
+# What no edit gets below
+
+
+EDITS = [
+    Cache("a", 0.5),
+    ContextCap(700),
+    Eager(),
+    Eager(on=False),
+    Eager(tools=frozenset({"b"})),
+    Hedge(),
+    Parallel(1),
+    Parallel(8),
+    Plan(),
+    Prefetch(0.5),
+    PrefixReuse(),
+    SeenCache(60),
+    Service(EXACT),
+    Service(WHOLE_CALLS),
+    ShapedResults(10),
+    SingleFlight(),
+    ToolTime("a", factor=0.1),
+    ToolTime("b", samples=[0.0, 0.5]),
+    Without("a"),
+    Without("queue"),
+]
+
+
+@pytest.fixture(scope="module")
+def all_kinds() -> list[Graph]:
+    """Runs with all that a turn may have, in random measure."""
+    draw = random.Random(7)
+    return [_any_graph(number, draw) for number in range(150)]
+
+
+def _any_graph(number: int, draw: random.Random) -> Graph:
+    def steps(*kinds: str) -> tuple[Step, ...]:
+        return tuple(Step(kind, draw.randint(0, 60) * NS_PER_MS) for kind in kinds if draw.random() < 0.4)
+
+    def called(lane: int, span: int) -> Call:
+        name = draw.choice("abc")
+        tool = (Step("tool", draw.randint(0, 200) * NS_PER_MS, name),)
+        sealed = draw.randint(span // 2, span) if span else 0
+        early = bool(span) and draw.random() < 0.5
+        return Call(
+            f"c{lane}", name, lane, steps("guard"), (), tool, steps("overhead"), takes_place=True, sealed=sealed,
+            early=early, able=True, read_only=True, digest=name, size=draw.choice((40, 4000)),
+        )  # fmt: skip
+
+    turns = []
+    for turn in range(draw.randint(1, 4)):
+        prompt, seen = 500 + 300 * turn, draw.random() < 0.8
+        decode = draw.randint(50, 400) * NS_PER_MS
+        span = decode if seen else 0
+        failed = [Ask("s", "m", "failed", prefill=30 * NS_PER_MS)] if draw.random() < 0.3 else []
+        waited = steps("queue") if failed else ()
+        ask = Ask(
+            "s", "m", "ok", prefill=draw.randint(1, 300) * NS_PER_MS if seen else 0, decode=decode, span=span,
+            prompt=prompt, known=prompt - 300 if turn else 0, out=draw.randint(2, 40),
+        )  # fmt: skip
+        calls = tuple(called(lane, span) for lane in range(1, draw.randint(0, 3) + 1))
+        before = (*steps("context"), *failed, *waited, ask, *steps("parse"))
+        turns.append(Turn(turn, before, calls, steps("overhead"), steps("memory")))
+    return Graph(f"r{number}", "a", "", "", "hotloop", number * 100.0, 0, 3, 0, tuple(turns))
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.label)
+def test_no_edit_gets_below_what_is_left_if_its_part_took_no_time(edit, all_kinds):
+    work = Workload(all_kinds)
+    changed, least = edit.change(work), edit.without(work)
+    predicted = schedule_all([changed(graph, random.Random(0)) for graph in work.graphs], random.Random(0))
+    for graph, plan in zip(work.graphs, predicted, strict=True):
+        (best,) = schedule_all([least(graph, random.Random(0))], random.Random(0))
+        assert best.end <= plan.end + 1000
+
+
 # What cannot be, and what is said
 
 

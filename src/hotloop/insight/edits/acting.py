@@ -75,7 +75,8 @@ class Eager(msgspec.Struct, frozen=True):
 
     def without(self, work: Workload) -> Change:
         """See `Edit`."""
-        return instant_calls(self.tools)
+        begun, instant = self.change(work), instant_calls(self.tools)
+        return lambda graph, draw: instant(begun(graph, draw), draw)
 
     def assumptions(self, work: Workload) -> list[str]:
         """See `Edit`."""

@@ -71,8 +71,8 @@ def instant_calls(names: Collection[str] | None = None) -> Change:
 
 
 def instant_reading(graph: Graph, _: Random) -> Graph:
-    """First tokens come at once."""
-    return with_asks(graph, lambda ask: replace(ask, prefill=0, by=None))
+    """First tokens come at once, and so do replies of which nobody saw when they began."""
+    return with_asks(graph, lambda ask: replace(ask, prefill=0, decode=ask.decode if ask.span else 0, by=None))
 
 
 def reread(ask: Ask, prompt: int, seen: int, known: Learned | None) -> Ask:

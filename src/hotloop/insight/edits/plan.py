@@ -40,14 +40,12 @@ class Plan(msgspec.Struct, frozen=True):
         """See `Edit`."""
 
         def change(graph: Graph, _: object) -> Graph:
-            several = {turn.number for turn in _acting(graph)[1:]}
-            turns = (
-                replace(turn, before=tuple(each for each in turn.before if type(each) is not Ask))
-                if turn.number in several
-                else turn
-                for turn in graph.turns
-            )
-            return replace(graph, turns=tuple(turns))
+            if len(_acting(graph)) < 2:
+                return graph
+            plan, *rest = _planned(graph, work).turns
+            asked = plan.ask
+            before = tuple(_written(each) if type(each) is Ask and each is asked else each for each in plan.before)
+            return replace(graph, turns=(replace(plan, before=before), *rest))
 
         return change
 
@@ -59,6 +57,11 @@ class Plan(msgspec.Struct, frozen=True):
             "a step waits for all calls of the turn that was before it",
             f"the plan's definition is {_PLAN_DEFINITION} tokens more in each prompt, and each step is written out",
         ]
+
+
+def _written(ask: Ask) -> Ask:
+    """The request, whose reply is written at once."""
+    return replace(ask, decode=0)
 
 
 def _acting(graph: Graph) -> list[Turn]:

@@ -54,7 +54,8 @@ class Service(msgspec.Struct, frozen=True):
         def instant(ask: Ask) -> Ask:
             return replace(ask, prefill=0, decode=0, by=None) if self._is_meant(ask) else ask
 
-        return lambda graph, _: with_asks(graph, instant)
+        answered = self.change(work)
+        return lambda graph, draw: with_asks(answered(graph, draw), instant)
 
     def assumptions(self, work: Workload) -> list[str]:
         """See `Edit`."""

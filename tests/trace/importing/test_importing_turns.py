@@ -183,8 +183,8 @@ def test_requests_that_failed_are_attempts_at_the_next_reply():
     )
     told = [(each.turn, each.why, each.outcome, each.error) for each in found.attempts]
     assert told == [
-        (0, "first", "failed", "RateLimitError"),
-        (0, "retry", "failed", "timeout"),
+        (0, "first", "failed", "RateLimited"),
+        (0, "retry", "failed", "ReplyTimeout"),
         (0, "fallback", "ok", ""),
     ]
     assert (only(found).attempts, only(found).model) == (3, "another")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hotloop.trace.importing import names
+from hotloop.trace.importing.failures import class_of, class_of_status
 from hotloop.trace.importing.messages import Message, reply_messages, request_text
 from hotloop.trace.importing.names import told, told_count, told_text
 from hotloop.trace.importing.span import Span
@@ -32,7 +33,10 @@ _UNNAMED = "Error"
 
 
 class Try(msgspec.Struct, frozen=True, gc=False):
-    """One HTTP request; of a failed one `error` is the class, and `reason` tells why. Times are Unix nanoseconds."""
+    """One HTTP request; times are Unix nanoseconds.
+
+    Of a failed one `error` is the class of ours, as far as there is one, and `reason` tells why.
+    """
 
     start: int
     end: int
@@ -82,7 +86,7 @@ def read_asked(node: Node) -> Asked:
     attributes = span.attributes
     tries = _tries(inside[1:])
     sent = tries[-1].start if tries else node.start
-    error = error_of(node.span) or _stopped(span)
+    error = _failure(node.span, span.attributes, tries[-1].reason if tries else "") or _stopped(span)
     return Asked(
         node,
         span,
@@ -121,6 +125,13 @@ def error_of(span: Span) -> str:
     return name.rsplit(".", 1)[-1] or _UNNAMED
 
 
+def _failure(span: Span, attributes: Mapping[str, Any], reason: str = "") -> str:
+    """The class of ours for what a request failed with, which its attributes and a `reason` tell of, too."""
+    error = error_of(span)
+    messages = [told_text(event.attributes, names.MESSAGE) for event in span.events if event.name == "exception"]
+    return error and class_of(error, attributes, " ".join([*messages, reason]))
+
+
 def _stopped(span: Span) -> str:
     """Why a request of ours was given up though it did not fail, such as the slower one of two; "" if it was not."""
     outcome = told_text(span.attributes, (names.OUTCOME,))
@@ -156,9 +167,8 @@ def _tries(inside: Sequence[Node]) -> tuple[Try, ...]:
 def _try(node: Node) -> Try:
     status = told_count(node.span.attributes, names.STATUS) or 0
     if status >= 400:
-        error = "RateLimited" if status == 429 else "Overloaded" if status >= 498 else "ServiceError"
-        return Try(node.start, node.end, error, f"status {status}")
-    return Try(node.start, node.end, error_of(node.span))
+        return Try(node.start, node.end, class_of_status(status), f"status {status}")
+    return Try(node.start, node.end, _failure(node.span, node.span.attributes))
 
 
 def _first(node: Node, inside: Sequence[Node], attributes: Mapping[str, Any], sent: int) -> int | None:

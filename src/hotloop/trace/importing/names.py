@@ -33,6 +33,7 @@ PORT = ("server.port", "net.peer.port")
 FINISH = ("gen_ai.response.finish_reasons", "llm.finish_reason", "llm.response.finish_reason")
 STATUS = ("http.response.status_code", "http.status_code")
 ERROR = ("error.type", "exception.type")
+MESSAGE = ("exception.message",)
 
 INPUT_TOKENS = (
     "gen_ai.usage.input_tokens",

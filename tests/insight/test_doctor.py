@@ -157,6 +157,22 @@ def test_calls_in_turns_of_their_own_are_apart_if_they_need_nothing(
     assert ("serial-turns" in rules(diagnose([told]))) is found
 
 
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (Said("d", result_digest="r"), True),
+        (Said("d"), False),
+        (Said(result_digest="r"), False),
+        (Said(), False),
+    ],
+)
+def test_calls_are_repeated_if_both_their_arguments_and_their_results_are_known(said: Said, found: bool) -> None:
+    twice = replace(run([("a", 0, 400)], [("a", 0, 400)], source="other"), said={"0/1": said, "1/1": said})
+    assert ("repeated-calls" in rules(diagnose([twice]))) is found
+    once = [replace(run([("a", 0, 400)], source="other"), said={"0/1": said})] * 2
+    assert ("repeated-calls" in rules(diagnose(once))) is found
+
+
 def test_a_budget_says_what_is_too_long_for_tools() -> None:
     fine = run([("a", 0, 60)])
     assert diagnose([fine]) == []

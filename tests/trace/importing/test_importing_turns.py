@@ -456,3 +456,20 @@ def test_content_is_masked_where_it_is_kept():
     assert said.result == "ok"
     (hidden,) = record(*spans).said.values()
     assert (hidden.text, hidden.result, hidden.size) == (None, None, 2)
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_what_nobody_recorded_of_a_call_has_no_digest(content):
+    told = [{}, {"gen_ai.tool.call.arguments": "{}"}, {"gen_ai.tool.call.result": "shipped"}]
+    tools = [tool(f"t{place}", "run", 20, 40, told=each) for place, each in enumerate(told)]
+    found = record(agent("run", "", 0, 100), chat("ask", "run", 0, 10), *tools, content=content)
+    assert [(bool(each.digest), bool(each.result_digest)) for each in found.said.values()] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+    assert [(each.text, each.result) for each in found.said.values()] == [
+        (None, None),
+        ("{}" if content else None, None),
+        (None, "shipped" if content else None),
+    ]

@@ -62,7 +62,10 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):
-    """One call. It `worked` for its result from `start` to `end`, of which `critical` counted; `said` are digests."""
+    """One call. It `worked` for its result from `start` to `end`, of which `critical` counted.
+
+    `said` are digests, "" of what is unknown, which is like nothing else.
+    """
 
     call_id: str
     name: str
@@ -74,6 +77,11 @@ class Made(msgspec.Struct, frozen=True, gc=False):
     critical: int
     waited: int
     said: Said
+
+    @property
+    def known(self) -> bool:
+        """Whether both its arguments and its result are known."""
+        return bool(self.said.digest and self.said.result_digest)
 
     @property
     def took(self) -> int:

@@ -57,9 +57,8 @@ def known_before(runs: Sequence[Run], answered: Sequence[bool]) -> list[list[Mad
         of_others: list[Made] = []
         new: dict[tuple[str, str, str], str] = {}
         for made in run.calls:
-            digest = made.said.digest
-            key = (name, made.name, digest)
-            if not (digest and made.worked) or key in new:
+            key = (name, made.name, made.said.digest)
+            if not (made.known and made.worked) or key in new:
                 continue
             if not whole and known.get(key) == made.said.result_digest and _only_reads(run, made):
                 of_others.append(made)
@@ -72,7 +71,7 @@ def known_before(runs: Sequence[Run], answered: Sequence[bool]) -> list[list[Mad
 def _repeats(calls: Sequence[Made]) -> Iterator[Made]:
     seen: set[tuple[str, str, str]] = set()
     for made in calls:
-        if made.worked and made.said.digest:
+        if made.worked and made.known:
             key = (made.name, made.said.digest, made.said.result_digest)
             if key in seen:
                 yield made

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hotloop.trace.digests import said_in
 from hotloop.trace.importing import names
@@ -22,7 +23,7 @@ from hotloop.trace.importing.stages import Stages
 from hotloop.trace.importing.tree import Forest, Node, below
 from hotloop.trace.importing.turns import Turns
 from hotloop.trace.ledger import AttemptFacts, Spoken, ToolFacts, Usage, Words
-from hotloop.trace.record import Outcome, TraceRecord
+from hotloop.trace.record import Outcome, Said, TraceRecord
 from hotloop.units import NS_PER_S
 
 _UNKNOWN = Usage()
@@ -72,7 +73,8 @@ class _Run:
         run, turns = self._run, self._turns.all
         outcome, error = _outcome(run)
         name = self._told(names.AGENT) or run.span.name
-        prompt, answer, said = said_in(self._words(), self._content)
+        words = self._words()
+        prompt, answer, said = said_in(words, self._content)
         return TraceRecord(
             trace_id=self._id,
             name=name,
@@ -91,7 +93,7 @@ class _Run:
             tools=self._tools(),
             prompt=prompt,
             answer=answer,
-            said=said,
+            said={each.call_id: _as_recorded(each, said[each.call_id]) for each in words.calls},
         )
 
     def _told(self, which: tuple[str, ...]) -> str:
@@ -153,6 +155,13 @@ def _source(run: Node) -> str:
     found = _FRAMEWORK.match(told[0].span.scope) if told else None
     name = found[1].replace("_", "-") if found else _ANY
     return _NAMES.get(name, name)
+
+
+def _as_recorded(spoken: Spoken, said: Said) -> Said:
+    """Without digests of what nobody recorded, which would be equal for any two calls."""
+    if spoken.arguments == "":
+        said = replace(said, digest="", text=None, sources=None)
+    return said if spoken.result else replace(said, result_digest="", result=None)
 
 
 def _arguments(text: str) -> str | dict[str, Any]:

@@ -122,6 +122,14 @@ def test_one_that_keeps_nothing_for_an_answer_ends_with_its_tool(own):
     assert (output, trace.end_to_end_ms) == ("So it is.", 800)
 
 
+def test_that_its_time_is_over_is_logged_in_a_line(caplog):
+    inner = helper([call("look", key="a", ms=9000), "Never said."], Budget(total=0.3, on_exceed="abort"))
+    ended(outer(asking(inner), Budget(total=5))[0])
+    [line] = [record for record in caplog.records if record.name == "hotloop.tools"]
+    assert line.getMessage().startswith("The tool expert failed: BudgetExceeded: ")
+    assert line.exc_info is None
+
+
 def test_its_own_earlier_limit_holds():
     errors: list[Exception] = []
     inner = helper([call("look", key="a", ms=9000)], Budget(total=0.2, on_exceed="abort"))

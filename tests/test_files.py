@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from hotloop.errors import ConfigError
-from hotloop.files import json_lines, read_text
+from hotloop.files import json_lines, read_text, write_whole
 
 
 class Point(msgspec.Struct):
@@ -50,3 +51,13 @@ def test_a_file_that_is_none_says_why(read, tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(ConfigError, match=r"^The file .* cannot be read: Not a directory\.$"):
         read(Path(__file__) / "more")
+
+
+def test_where_nothing_may_be_written_or_removed_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_bytes", read_only)
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(ConfigError, match=r"x\.json cannot be written: Read-only file system"):
+        write_whole(tmp_path / "x.json", b"{}")

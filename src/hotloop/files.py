@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +40,8 @@ def write_whole(path: Path, data: bytes) -> None:
         partial.write_bytes(data)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing may be written, nothing may be removed either
+            partial.unlink(missing_ok=True)
         raise ConfigError(f"The file {path} cannot be written: {error.strerror}.") from None
 
 

@@ -132,3 +132,11 @@ def test_calls_that_fail_are_told(bill, tmp_path):
     assert ended.code == 1
     assert "| tool lookup failed | - | worse | 0.0% | 60.0% | +60.0% |" in ended.out
     assert "| 150 → 100 | 0.0% → 60.0% |" in ended.out
+
+
+def test_a_bill_that_is_replaced_is_told(bill, tmp_path):
+    assert "replaced" not in bill("record", "x", "--version", "1.3", "--file", "a/x.json").err
+    ended = bill("record", "y", "--version", "1.4", "--file", "a/x.json", "--json")
+    assert (ended.code, json.loads(ended.out)["version"]) == (0, "y")
+    assert "replaced x · orders · 150 runs · " in " ".join(ended.err.split())
+    assert "replaced y · " in bill("record", "x", "--version", "1.3", "--file", "a/x.json").err

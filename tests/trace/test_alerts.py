@@ -172,6 +172,13 @@ def test_an_alert_goes_to_all_places_or_to_those_that_its_rule_names_and_one_tha
     assert heard.name == webhook.name == "closed"
 
 
+def test_an_alert_that_is_over_is_no_warning(caplog):
+    caplog.set_level(logging.INFO, "hotloop.alerts")
+    alerts = Alerts([AlertRule(when="tool_p95", over=0.4, at_least=1, window=5)])
+    alerts.export([run_of({"look": 1.0}), run_of({"look": 0.1}, at=AT + 60)])
+    assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.INFO]
+
+
 def test_alerts_are_logged_as_warnings_and_nothing_in_a_name_acts_on_a_terminal(caplog):
     Alerts([AlertRule(when="tool_p95", over=0.4, at_least=1)]).export([run_of({"look\x1b[2Jup": 1.0})])
     (line,) = caplog.records

@@ -72,8 +72,10 @@ def record(
         raise ConfigError("The bill has no name: give one, or --version, the version of the runs that it is of.")
     made = _made(name, selection)
     path = file or _place(name, folder)
-    _require_same(path, made)
+    earlier = _earlier(path, made)
     _write(path, made)
+    if earlier is not None:
+        messages().print(f"replaced {one_line(bill_head(earlier))}", markup=False, soft_wrap=True)
     if as_json:
         write_json({"file": str(path)} | bill_dict(made))
     else:
@@ -172,12 +174,14 @@ def _place(name: str, folder: Path) -> Path:
     return folder / f"{name}.json"
 
 
-def _require_same(path: Path, made: Bill) -> None:
-    """Raise ConfigError if there is the bill of another agent."""
-    if path.exists():
-        agents = _read(path).agents
-        others = f"{path} is the bill of {', '.join(agents) or 'an agent without a name'}; give --file or --folder."
-        require(agents == made.agents, others)
+def _earlier(path: Path, made: Bill) -> Bill | None:
+    """The bill that is there. Raises ConfigError if it is that of another agent."""
+    if not path.exists():
+        return None
+    found = _read(path)
+    others = f"{path} is the bill of {', '.join(found.agents) or 'an agent without a name'}; give --file or --folder."
+    require(found.agents == made.agents, others)
+    return found
 
 
 def _show(head: str, grids: list[Grid], *, markdown: bool, last: str = "") -> None:

@@ -102,6 +102,7 @@ APART = (
     Apart("busy neighbours", ("one slot",), "in one slot nobody is beside a reply"),
     Apart("busy neighbours", ("rate limit",), "the neighbours would use up the limit, and runs never end"),
     Apart("hiccups", ("held back",), "a proxy that holds replies back hides when what of them came"),
+    Apart("failing tool", ("same questions",), "what is asked again fails again, or never: four questions are too few"),
     Apart("slow tool", ("asked by all",), "what runs beside a slower tool costs nothing"),
     Apart("no parallel", ("slow writing",), "calls that are written slower than they run do not wait for each other"),
     Apart("one slot", ("one place", "rate limit"), "who waits outside does not wait inside"),

@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from hotloop.errors import ToolError
+from hotloop.errors import BudgetExceeded, ToolError
 from hotloop.tools.defining.tool import Tool
 
 _log = logging.getLogger("hotloop.tools")
@@ -42,7 +42,8 @@ def failure(tool: Tool, error: Exception | SystemExit) -> ToolResult:
     if isinstance(error, ToolError):
         return failed(words or f"{tool.name} failed.", error.retryable)
     reason = f"{tool.name} failed: {type(error).__name__}{words and f': {words}'}"
-    _log.warning("The tool %s", reason, exc_info=error)
+    expected = isinstance(error, BudgetExceeded)  # of an agent in the tool: where in it the time ended says nothing
+    _log.warning("The tool %s", reason, exc_info=None if expected else error)
     return failed(reason, retryable=True)
 
 

@@ -46,13 +46,13 @@ class Sink(Protocol):
 
 
 class LogSink:
-    """Tells alerts to the logger "hotloop.alerts", as warnings."""
+    """Tells alerts to the logger "hotloop.alerts": as a warning when it begins, as information when it is over."""
 
     name = "log"
 
     def tell(self, alert: Alert) -> None:
         """See `Sink`."""
-        _log.warning("%s", one_line(alert.text))
+        _log.log(logging.WARNING if alert.began else logging.INFO, "%s", one_line(alert.text))
 
     def close(self) -> None:
         """See `Sink`."""

@@ -237,6 +237,20 @@ def test_a_second_request_beside_a_straggler_takes_what_any_request_takes():
     assert after(Workload(graphs[-5:]), Hedge())[-1] == 5000  # too few to tell what is usual
 
 
+def test_a_request_that_failed_or_whose_first_token_nobody_saw_has_no_second_one_beside_it():
+    usual = [_ask(600, known=0, cached=0) for _ in range(20)]
+    failed = Ask("s", "m", "failed", prefill=5000 * NS_PER_MS, prompt=600)
+    unseen = Ask("s", "m", "ok", decode=5000 * NS_PER_MS, prompt=600, out=9)
+    graphs = [
+        Graph(f"r{number}", "", "", "", "hotloop", number * 100.0, 0, 8, 0, (Turn(0, (ask,)),))
+        for number, ask in enumerate([*usual, failed, unseen])
+    ]
+    assert after(Workload(graphs), Hedge())[-2:] == [5000, 5000]
+    (known,) = Workload(graphs).services.values()
+    assert len(known.waits) == 20
+    assert any("too few" in told for told in Hedge().assumptions(Workload(graphs[1:])))
+
+
 def _took(graph: Graph) -> float:
     return schedule_all([graph], random.Random(0))[0].end / NS_PER_MS
 
@@ -328,6 +342,9 @@ def test_no_edit_gets_below_what_is_left_if_its_part_took_no_time(edit, all_kind
         lambda: ToolTime("a"),
         lambda: ToolTime("a", factor=2, seconds=1),
         lambda: ToolTime("a", seconds=-1),
+        lambda: ToolTime("a", factor=float("nan")),
+        lambda: ToolTime("a", factor=float("inf")),
+        lambda: ToolTime("a", samples=[0.1, float("nan")]),
         lambda: ContextCap(0),
         lambda: ShapedResults(0),
     ],
@@ -335,6 +352,20 @@ def test_no_edit_gets_below_what_is_left_if_its_part_took_no_time(edit, all_kind
 def test_what_cannot_be_is_refused(make):
     with pytest.raises(ConfigError, match="give"):
         make()
+
+
+def test_results_of_tools_with_effects_are_never_kept():
+    records = runs_of([made_tool("a", 80, read_only=False), made_tool("b", 80)], [calls_of("a", "b"), "Done."])
+    with pytest.raises(ConfigError, match="a has effects, .* read_only"):
+        after(records, Cache("a", 0.5))
+    assert after(records, Cache("b", 1.0)) == after(records)
+
+
+def test_what_tools_do_inside_is_said_to_stay_where_they_take_a_notable_share():
+    told = "what tools do inside, such as asking models, takes as long as it did"
+    slow, quick = (Workload.of(runs_of({"a": took}, [calls_of("a"), "Done."])) for took in (80, 5))
+    assert told in Service(EXACT).assumptions(slow)
+    assert told not in Service(EXACT).assumptions(quick)
 
 
 def test_each_edit_says_what_it_takes_to_be_true():

@@ -225,6 +225,7 @@ def _call(
         in_line=needs.in_line,
         joins=joins,
         read_only=read_only,
+        effects=tool is not None and not read_only,
         outcome=about.outcome,
         digest=said.digest,
         size=said.size,

@@ -31,8 +31,8 @@ class Learned(msgspec.Struct, frozen=True):
 
     `token_in` is what a prompt token costs that is not cached; None if that cannot be told, because prompts are too
     alike, too few, or make no difference that could be seen. `token_out` is the time between tokens, None if it cannot
-    be told. `caches` tells that prefixes are reused, `waits` are the times to the first token. Beside a share `crowded`
-    of the requests there were others of these runs.
+    be told. `caches` tells that prefixes are reused, `waits` are the times to the first token, where that is known.
+    Beside a share `crowded` of the requests there were others of these runs.
     """
 
     asks: int
@@ -101,7 +101,7 @@ def _learned(met: list[_Met]) -> Learned:
         by_unseen = _slope(_without(unseen, outs), waits, draw)
         if by_unseen.cost is not None and by_unseen.error < by_new.error:
             reported, by_new = True, by_unseen
-    waits_seen = sorted(ask.prefill for ask in asks)
+    waits_seen = sorted(ask.prefill for ask in asks if ask.first_known)
     return Learned(len(asks), by_new.cost, token_out, reported, waits_seen, 1.0 - len(alone) / len(met))
 
 

@@ -59,6 +59,11 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
         return self.span > _INSTANT * self.out
 
     @property
+    def first_known(self) -> bool:
+        """Whether it was answered, and when its first token came is known."""
+        return self.outcome in ("ok", "rejected") and (self.span > 0 or not self.decode)
+
+    @property
     def new(self) -> int:
         """The tokens that had to be read."""
         return self.prompt - (self.cached or 0)
@@ -74,7 +79,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     `able` tells that it might start early, `ahead` that its work starts with the request of its turn. Needs that are
     only `in_line` come from running calls one after the other. The run goes on when it has ended, if it `joins`. The
     model read `size` bytes of its result; equal digests are equal calls. Its tool began so long after the start of the
-    run as that was recorded (`begun`).
+    run as that was recorded (`begun`). A tool with `effects` is declared
+    to change something; of one that is not declared nothing is known.
     """
 
     call_id: str
@@ -93,6 +99,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     in_line: bool = False
     joins: bool = True
     read_only: bool = False
+    effects: bool = False
     outcome: str = ""
     digest: str = ""
     size: int = 0

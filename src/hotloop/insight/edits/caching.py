@@ -21,7 +21,10 @@ _Place = tuple[str, int, int]
 
 
 class Cache(msgspec.Struct, frozen=True):
-    """So large a share of the calls of a tool finds its result kept. Raises ConfigError for a rate that is none."""
+    """So large a share of the calls of a tool finds its result kept.
+
+    Raises ConfigError for a rate that is none, and asked of runs in which the tool is one that changes something.
+    """
 
     tool: str
     rate: float
@@ -42,6 +45,10 @@ class Cache(msgspec.Struct, frozen=True):
 
     def change(self, work: Workload) -> Change:
         """See `Edit`."""
+        calls = (call for graph in work.graphs for turn in graph.turns for call in turn.calls)
+        if any(call.effects and call.name == self.tool for call in calls):
+            told = "results of tools with effects are never kept: give a tool that is declared read_only."
+            raise ConfigError(f"{self.tool} has effects, and {told}")
 
         def change(graph: Graph, draw: Random) -> Graph:
             def maybe(call: Call) -> Call:

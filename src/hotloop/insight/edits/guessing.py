@@ -15,7 +15,7 @@ from hotloop.insight.workload import Workload
 from hotloop.trace.stats import percentile
 from hotloop.units import NS_PER_MS, show_ms
 
-_LEAST = 20  # requests that tell what is usual
+LEAST = 20  # requests with a known first token tell what is usual
 
 
 class Hedge(msgspec.Struct, frozen=True):
@@ -38,13 +38,13 @@ class Hedge(msgspec.Struct, frozen=True):
         usual = {
             where: percentile(known.waits, self.percent)
             for where, known in work.services.items()
-            if known.asks >= _LEAST
+            if len(known.waits) >= LEAST
         }
 
         def change(graph: Graph, draw: Random) -> Graph:
             def hedged(ask: Ask) -> Ask:
                 after = usual.get((ask.service, ask.model))
-                if ask.by is not None or after is None or ask.prefill <= after:
+                if ask.by is not None or not ask.first_known or after is None or ask.prefill <= after:
                     return ask
                 second = round(after + draw.choice(work.services[ask.service, ask.model].waits))
                 return replace(ask, prefill=min(ask.prefill, second))
@@ -61,8 +61,9 @@ class Hedge(msgspec.Struct, frozen=True):
         """See `Edit`."""
         told = ["a second request takes what any request takes, and slows none down"]
         for (_, model), known in work.services.items():
-            if known.asks < _LEAST:
-                told.append(f"{known.asks} requests of {model} are too few to tell what is usual: none is sent twice")
+            if len(known.waits) < LEAST:
+                seen = f"the first token of {len(known.waits)} requests of {model} is known"
+                told.append(f"{seen}, too few to tell what is usual: none is sent twice")
             else:
                 after = show_ms(percentile(known.waits, self.percent) / NS_PER_MS)
                 told.append(f"of {model} the second one is sent after {after}: {100 - self.percent:g} % more requests")

@@ -15,6 +15,8 @@ from hotloop.insight.pieces import GRAIN, Ask, Call, Turn
 from hotloop.insight.serving import Place, ServiceProfile
 from hotloop.insight.workload import Workload
 
+_NOTABLE = 0.1  # of the time
+
 
 class Service(msgspec.Struct, frozen=True):
     """A service of this profile answers, in the place of `model` alone if that is given.
@@ -72,6 +74,8 @@ class Service(msgspec.Struct, frozen=True):
             told.append(f"nobody but these runs is there at the same time; they begin when they began{those}")
         if any(not ask.out for ask in asks):
             told.append("replies whose tokens nobody counted take as long to write as they took")
+        if _share_of_tools(work) > _NOTABLE:
+            told.append("what tools do inside, such as asking models, takes as long as it did")
         if any(ask.outcome not in ("ok", "rejected") for ask in asks):
             told.append("requests that failed fail there as well, after the same time")
         return told
@@ -97,6 +101,13 @@ class Service(msgspec.Struct, frozen=True):
             for call, seal in zip(turn.calls, seals, strict=True)
         )
         return Turn(turn.number, asked, calls, turn.beside, turn.after)
+
+
+def _share_of_tools(work: Workload) -> float:
+    """How much of the runs' time tools take, side by side or not."""
+    graphs = [work.graphs[place] for place in work.sample]
+    calls = (call for graph in graphs for turn in graph.turns for call in turn.calls)
+    return sum(step.took for call in calls for step in call.work) / max(sum(graph.took for graph in graphs), 1)
 
 
 def _sealed(call: Call, seal: int, calls: tuple[Call, ...]) -> Call:

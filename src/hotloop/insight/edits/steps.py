@@ -16,11 +16,13 @@ from hotloop.insight.schedule import schedule
 from hotloop.insight.workload import Workload
 from hotloop.units import ns, show_ms
 
+_MOST = 1_000_000
+
 
 class ToolTime(msgspec.Struct, frozen=True):
     """A tool takes `factor` times as long, or `seconds`, or one of some `samples` (seconds), drawn for each call.
 
-    Raises ConfigError unless one of them is given.
+    Raises ConfigError unless one of them is given, from 0 to a million.
     """
 
     tool: str
@@ -30,8 +32,12 @@ class ToolTime(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         given = [self.factor is not None, self.seconds is not None, bool(self.samples)]
-        if given.count(True) != 1 or min(self.factor or 0, self.seconds or 0, *self.samples) < 0:
-            raise ConfigError(f"ToolTime({self.tool!r}, ...): give a factor, seconds or samples, none below 0.")
+        if given.count(True) != 1:
+            raise ConfigError(f"ToolTime({self.tool!r}, ...): give a factor, seconds or samples.")
+        if not all(0 <= each <= _MOST for each in (self.factor or 0, self.seconds or 0, *self.samples)):
+            raise ConfigError(
+                f"The time of {self.tool} cannot be worked out: give a factor or seconds of 0 to {_MOST:,}."
+            )
 
     @property
     def label(self) -> str:

@@ -235,8 +235,8 @@ RULES = (
         "Tools take long",
         _slow_tools,
         do="Make it faster, or keep its results (ttl); begin it early (read_only=True) or while the model thinks "
-        "(prefetch); cut it off (timeout, on_timeout). A faster model helps little.",
-        otherwise="Make it faster, keep its results, begin it earlier. A faster model helps little.",
+        "(prefetch); cut it off (timeout, on_timeout).",
+        otherwise="Make it faster, keep its results, begin it earlier.",
     ),
     Rule(
         "serial-turns",

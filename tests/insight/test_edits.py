@@ -356,7 +356,7 @@ def test_what_cannot_be_is_refused(make):
 
 def test_results_of_tools_with_effects_are_never_kept():
     records = runs_of([made_tool("a", 80, read_only=False), made_tool("b", 80)], [calls_of("a", "b"), "Done."])
-    with pytest.raises(ConfigError, match="a has effects, .* read_only"):
+    with pytest.raises(ConfigError, match=r"a has effects, .* read_only"):
         after(records, Cache("a", 0.5))
     assert after(records, Cache("b", 1.0)) == after(records)
 

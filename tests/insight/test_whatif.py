@@ -4,6 +4,7 @@ import logging
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 from lab_runs import calls_of, made_tool, runs_of
 
@@ -11,11 +12,12 @@ from hotloop.errors import ConfigError
 from hotloop.insight.arrivals import following
 from hotloop.insight.bootstrap import compare
 from hotloop.insight.candidates import Proposal, candidates, proposals
-from hotloop.insight.edits import Cache, Parallel, Prefetch, Service, ToolTime
+from hotloop.insight.edits import Cache, Hedge, Parallel, Prefetch, PrefixReuse, Service, ToolTime, Without
 from hotloop.insight.whatif import whatif
 from hotloop.insight.workload import SAMPLE, Workload
 from hotloop.lab.profiles import Curve, Profile
 from hotloop.lab.profiletable import PROFILES
+from hotloop.trace.ledger import Stage, Usage
 from made_runs import run_of, varied
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -172,11 +174,45 @@ def test_what_is_to_be_done_is_said_in_words_and_with_settings_that_there_are():
         record.started = 0.0  # all at once
     proposed = {each.edit.label: each for each in proposals(Workload.of(runs), [PROFILES["groqcloud-gpt-oss-20b"]])}
     assert len(proposed) > 3
-    assert all(each.do and each.cost and each.python for each in proposed.values())
+    assert all(each.do and each.cost for each in proposed.values())
+    assert [each.edit.label for each in proposed.values() if not each.python] == ["prefix cache on"]
     assert {each.yaml.partition(":")[0] for each in proposed.values()} <= {"", "inference", "tools", "cache"}
     assert 'model="gpt-oss-20b"' in proposed["service groqcloud-gpt-oss-20b"].python
     sharing = proposed["equal calls at the same time share one"]
     assert sharing.yaml == "tools: {mcp: [{name: ..., rules: {TOOL: {scope: global}}}]}"
+
+
+@pytest.mark.parametrize(
+    ("note", "setting"),
+    [
+        ("retry after RateLimited", "Agent(fallback=[Model(...)])"),
+        ("a place at the service", "Policy(max_concurrent=...)"),
+        ("a place at the service: held back", "Policy(max_concurrent=...)"),
+    ],
+)
+def test_what_is_advised_against_a_queue_is_what_it_was_for(note, setting):
+    runs = varied(20)
+    for record in runs:
+        first = record.stages[0]
+        waited = Stage("queue", first.start - 50_000_000, first.start, 0, note=note)
+        record.start, record.stages = waited.start, [waited, *record.stages]
+    advised = [each.python for each in proposals(Workload.of(runs)) if isinstance(each.edit, Without)]
+    assert advised == [setting]
+    found = whatif(runs, [Without("queue")])
+    assert found.times.saved.p50.value == pytest.approx(50, abs=0.1)
+
+
+def test_a_prefix_cache_is_the_service_s_and_stragglers_are_hedged_where_enough_is_known():
+    cold = [run_of(at=1000.0 + number, usage=Usage(1000, 50, 0), session="s") for number in range(30)]
+    for record in cold:
+        sent = {"prompt_bytes": 4000, "known_bytes": 3600}
+        record.attempts = [msgspec.structs.replace(attempt, **sent) for attempt in record.attempts]
+    (cache,) = [each for each in proposals(Workload.of(cold)) if isinstance(each.edit, PrefixReuse)]
+    assert "service that caches prefixes" in cache.do
+    assert (cache.python, cache.yaml) == ("", "")
+    slow = [run_of(thinks=0.1 if number else 5.0, at=1000.0 + 10 * number) for number in range(40)]
+    assert [each for each in proposals(Workload.of(slow)) if isinstance(each.edit, Hedge)]
+    assert not [each for each in proposals(Workload.of(slow[:9])) if isinstance(each.edit, Hedge)]
 
 
 # Whether predictions come true: a handful of benchmarks/whatif.py
@@ -184,6 +220,7 @@ def test_what_is_to_be_done_is_said_in_words_and_with_settings_that_there_are():
 HANDFUL = (
     "single tool: service groqcloud-llama70b",
     "parallel tools: service gpu-h100-llama8b",
+    "words before calls: service gpu-oci-llama70b",
     "six searches, two at once: 6 calls at once",
     "tools that wait for the reply: calls start while the reply is written",
     "dependent turns: dependent calls in one reply (plan)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from hotloop.insight.edits import (
     ToolTime,
     Without,
 )
-from hotloop.insight.graph import Graph
+from hotloop.insight.edits.guessing import LEAST
+from hotloop.insight.graph import FOR_PLACE, TO_RETRY, Graph
 from hotloop.insight.pieces import Ask, Call, Turn
 from hotloop.insight.serving import ServiceProfile
 from hotloop.insight.whatif import Prediction, whatif
@@ -167,8 +168,8 @@ def _prompts(work: Workload, turns: Sequence[Turn]) -> Iterator[Proposal]:
     reread = sum(max(ask.known - (ask.cached or 0), 0) for ask in asks if not _caches_silently(ask, work))
     if tokens and reread / tokens > 10 * _NOTABLE:
         cost = "memory at the service; the prompt must begin with the same bytes each time (`hotloop check`)"
-        do = "have the service keep what it has read"
-        yield Proposal(PrefixReuse(), cost, do, "Agent(prefix_cache=True)", "cache: {prefix_cache: true}")
+        do = "ask a service that caches prefixes; if prefix_cache=False is set for the agent, take that out"
+        yield Proposal(PrefixReuse(), cost, do)
     sizes = [call.size // _BYTES_PER_TOKEN for turn in turns for call in turn.calls]
     if _share(size > _LONG_RESULT for size in sizes) > _NOTABLE:
         cost = "the model sees less of long results, and has to ask for more of them"
@@ -189,14 +190,17 @@ def _caches_silently(ask: Ask, work: Workload) -> bool:
 
 
 def _waiting(work: Workload, path: CriticalPath) -> Iterator[Proposal]:
-    if any(known.waits and _straggles(known.waits) for known in work.services.values()):
+    if any(len(known.waits) >= LEAST and _straggles(known.waits) for known in work.services.values()):
         cost = "5 % more requests"
         do = "send a second request beside one that is slow to begin"
         yield Proposal(Hedge(), cost, do, "Agent(policy=Policy(hedge=True))", "inference: {policy: {hedge: true}}")
-    shares = {row.kind: row.share for row in path.rows if row.kind != "tool"}
-    for kind, told in _WAITS.items():
-        if shares.get(kind, 0.0) > _NOTABLE:
-            yield Proposal(Without(kind), *told)
+    shares: dict[str, float] = defaultdict(float)
+    for row in path.rows:
+        if row.kind != "tool":
+            shares[row.name if row.kind == "queue" else row.kind] += row.share
+    for what, told in _WAITS.items():
+        if shares[what] > _NOTABLE:
+            yield Proposal(Without(what), *told)
 
 
 _WAITS = {
@@ -206,11 +210,17 @@ _WAITS = {
         "Memory(timeout=0.02)",
         "memory: {timeout: 20ms}",
     ),
-    "queue": (
+    FOR_PLACE: (
         "more requests at once at the service",
         "let more requests run at once",
         "Policy(max_concurrent=...)",
         "inference: {policy: {max_concurrent: ...}}",
+    ),
+    TO_RETRY: (
+        "what another service costs, or a higher rate limit",
+        "have a second service to fall back to, or a higher rate limit",
+        "Agent(fallback=[Model(...)])",
+        "inference: {fallback: [{model: ..., endpoint: ...}]}",
     ),
     "connect": (
         "connections that stay open",

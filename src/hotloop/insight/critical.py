@@ -13,7 +13,7 @@ from hotloop.trace.stats import percentile
 from hotloop.units import ms
 
 Key = tuple[str, str]
-"""The kind of a node and its name: the tool, or the model; "" for other work of the run."""
+"""The kind of a node and its name: the tool, the model, or what a queue was for; "" for other work of the run."""
 
 
 class PathRow(msgspec.Struct, frozen=True):

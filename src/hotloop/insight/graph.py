@@ -18,6 +18,8 @@ from hotloop.trace.ledger import UNKNOWN_FIRST, AttemptFacts, Stage, TurnFacts, 
 from hotloop.trace.record import TraceRecord
 
 OWN = "hotloop"
+FOR_PLACE, TO_RETRY = "waits for a place", "waits to retry"
+_QUEUES = {"a place at the service": FOR_PLACE, "retry after": TO_RETRY}
 _MODEL = frozenset({"connect", "prefill", "decode"})
 _BESIDE = frozenset({"prefill", "summary"})  # why requests are made that no reply waits for
 _BYTES_PER_TOKEN = 4
@@ -152,7 +154,7 @@ class _TurnReader:
 
     def _step(self, stage: Stage) -> tuple[Step, ...]:
         took, self.at = stage.end - self.at, max(stage.end, self.at)
-        return (Step(stage.kind, took, stage.name),) if took > 0 else ()
+        return (Step(stage.kind, took, _name(stage)),) if took > 0 else ()
 
     def _pieces(self, stages: Sequence[Stage]) -> tuple[Step | Ask, ...]:
         pieces: list[Step | Ask] = []
@@ -214,6 +216,13 @@ class _TurnReader:
         if facts.usage.input_tokens is None and facts.outcome == "ok" and self._facts is not None:
             return self._facts.usage
         return facts.usage
+
+
+def _name(stage: Stage) -> str:
+    """The name of a stage; of a queue what was waited for, which its note tells."""
+    if stage.kind == "queue" and not stage.name:
+        return next((name for note, name in _QUEUES.items() if stage.note.startswith(note)), "")
+    return stage.name
 
 
 def _end_of_ask(stages: Sequence[Stage], place: int) -> int:

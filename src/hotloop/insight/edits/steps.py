@@ -35,9 +35,7 @@ class ToolTime(msgspec.Struct, frozen=True):
         if given.count(True) != 1:
             raise ConfigError(f"ToolTime({self.tool!r}, ...): give a factor, seconds or samples.")
         if not all(0 <= each <= _MOST for each in (self.factor or 0, self.seconds or 0, *self.samples)):
-            raise ConfigError(
-                f"The time of {self.tool} cannot be worked out: give a factor or seconds of 0 to {_MOST:,}."
-            )
+            raise ConfigError(f"{self.tool} cannot take that time: give a factor or seconds from 0 to {_MOST:,}.")
 
     @property
     def label(self) -> str:
@@ -76,7 +74,10 @@ class ToolTime(msgspec.Struct, frozen=True):
 
 
 class Without(msgspec.Struct, frozen=True):
-    """A kind of work takes no time, or a tool: "memory", "approval", "guard", "queue", "connect", or a tool's name."""
+    """A kind of work takes no time, or a tool: "memory", "approval", "guard", "queue", "connect", or a tool's name.
+
+    It may be one kind of queue alone: "waits for a place" at the service, or "waits to retry".
+    """
 
     what: str
 
@@ -115,7 +116,7 @@ class Without(msgspec.Struct, frozen=True):
 
     def _step(self, step: Step | Ask) -> Step:
         assert type(step) is Step
-        return Step(step.kind, 0, step.name) if step.kind == self.what else step
+        return Step(step.kind, 0, step.name) if self.what in (step.kind, step.name) else step
 
     def _steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         return tuple(map(self._step, steps))

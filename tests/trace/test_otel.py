@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -430,6 +431,22 @@ Agent(model="m1", endpoint=ScriptedModel(["Yes."]), exporters=[exporter]).run_sy
     assert "gen_ai.invoke_agent.duration" in collector.metrics
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_collector_that_cannot_be_reached_is_not_waited_for_at_the_end(
+    known: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter = OTelExporter(endpoint="http://me:pass@127.0.0.1:9", timeout=0.05 if known else 30)
+    exporter.export([run_of()])
+    if known:
+        exporter.flush()
+        exporter.export([run_of()])
+    began = time.monotonic()
+    exporter.close()
+    assert time.monotonic() - began < 0.9  # the SDK waits for about 1 s before it tries again
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "at http://***@127.0.0.1:9/v1/" in warning and "pass" not in warning
+
+
 def test_it_is_opened_again_when_it_is_used_again(collector: Collected) -> None:
     exporter = OTelExporter(endpoint=collector.url)
     for answers in (1, 2):
@@ -446,6 +463,12 @@ class NotTheSdk:
     ("options", "message"),
     [
         ({"endpoint": ""}, r"OTelExporter\(endpoint=...\)"),
+        *(
+            ({"endpoint": url}, "write it like http://localhost:4318")
+            for url in ("localhost:4318", "ftp://x", "http://", "5")
+        ),
+        ({"endpoint": "ftp://me:pass@x"}, r"'ftp://\*\*\*@x' is no URL"),
+        ({"endpoint": "http://x?key=1"}, "as one of the headers"),
         ({"semconv": "newest"}, r"OTelExporter\(semconv=...\)"),
         ({"headers": {"a": 1}}, r"OTelExporter\(headers\[...\]=...\)"),
         ({"timeout": 0}, r"OTelExporter\(timeout=...\)"),

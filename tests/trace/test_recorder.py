@@ -166,13 +166,30 @@ def test_at_the_end_exporters_are_closed(recorder):
     assert (len(kept.records), kept.closed) == (1, True)
 
 
-def test_an_exporter_that_is_stuck_is_left_alone(recorder, monkeypatch, caplog):
-    monkeypatch.setattr(module, "_AT_EXIT", 0.01)
+def test_where_an_exporter_is_stuck_the_others_are_closed_all_the_same(recorder, monkeypatch, caplog):
+    monkeypatch.setattr(module, "_AT_EXIT", 0.4)
+    kept = Kept()
+    recorder.submit((kept,), ended())
+    assert recorder.flush(ENOUGH)
     gate = held_up(recorder)
     recorder.close()
-    assert not gate.closed
-    assert caplog.messages == ["The last runs were not recorded within 0.01 s, and are lost."]
+    assert kept.closed
+    assert caplog.messages == ["The last runs were not recorded within 0.3 s, and are lost."]
     gate.open.set()
+
+
+def test_exporters_are_closed_at_once_and_one_that_does_not_end_is_not_waited_for(recorder, monkeypatch, caplog):
+    class Endless(Kept):
+        def close(self) -> None:
+            over.wait(ENOUGH)
+
+    monkeypatch.setattr(module, "_AT_EXIT", 0.2)
+    over, kept = threading.Event(), Kept()
+    recorder.submit((Endless(), kept), ended())
+    recorder.close()
+    over.set()
+    assert kept.closed
+    assert caplog.messages == ["Not all that was recorded could be sent or kept within 0.2 s; the rest is lost."]
 
 
 def test_no_thread_can_be_had(monkeypatch, caplog):
@@ -243,7 +260,7 @@ def test_a_process_that_fails_has_recorded_all(tmp_path):
 
 def test_an_exporter_that_is_stuck_does_not_hold_up_the_end(tmp_path):
     _, err = said(process("stuck"))
-    assert err == "The last runs were not recorded within 0.1 s, and are lost.\n"
+    assert err == "The last runs were not recorded within 0.075 s, and are lost.\n"
 
 
 @posix

@@ -6,9 +6,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hotloop.errors import HotloopError
+from hotloop.trace.ending import ends_within
 from hotloop.trace.record import Ended, TraceRecord
 
 if TYPE_CHECKING:
@@ -66,11 +68,13 @@ class Delivery:
                 with self._counting(exporter):
                     exporter.missed(runs)
 
-    def close(self) -> None:
-        """Nothing more will come."""
-        for way in self._ways.values():
-            with self._counting(way.exporter):
-                way.exporter.close()
+    def close(self, seconds: float) -> bool:
+        """Nothing more will come: close all exporters at once; False if one of them is not done within this time."""
+        return ends_within(seconds, [partial(self._close, way.exporter) for way in list(self._ways.values())])
+
+    def _close(self, exporter: Exporter) -> None:
+        with self._counting(exporter):
+            exporter.close()
 
     def _make(
         self, exporters: Iterable[Exporter], ended: Ended, record_of: Callable[[Ended, bool], TraceRecord]

@@ -25,6 +25,7 @@ _MOST_CHARACTERS = 64 << 20  # of what was said in them
 _BATCH = 256  # runs that are exported at once
 _GATHERING = 0.5  # seconds in which a batch comes together: a transaction costs as much as several records
 _AT_EXIT = 2.0  # seconds
+_RECORDING = 0.75  # of these: in the rest exporters can close what they have
 _TOLD_AGAIN = 60.0  # seconds between two lines in the log about runs that were dropped
 
 
@@ -98,13 +99,15 @@ class Recorder:
         return done.wait(seconds)
 
     def close(self) -> None:
-        """The process ends: record what waits, within two seconds, and tell the exporters."""
-        if not self.flush(_AT_EXIT):
-            _log.warning("The last runs were not recorded within %g s, and are lost.", _AT_EXIT)
-            return
-        self._tell_at = 0.0
-        self._tell_missed()
-        self.delivery.close()
+        """The process ends: record what waits, and close the exporters, both within two seconds."""
+        until = time.monotonic() + _AT_EXIT
+        if self.flush(_AT_EXIT * _RECORDING):
+            self._tell_at = 0.0
+            self._tell_missed()
+        else:
+            _log.warning("The last runs were not recorded within %g s, and are lost.", _AT_EXIT * _RECORDING)
+        if not self.delivery.close(until - time.monotonic()):
+            _log.warning("Not all that was recorded could be sent or kept within %g s; the rest is lost.", _AT_EXIT)
 
     def _wake(self) -> None:
         """Have the thread look, which is begun if there is none."""

@@ -8,11 +8,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from hotloop.errors import ConfigError
 from hotloop.fields import Seconds, Secrets, Text, check_fields, require
+from hotloop.masks import without_secrets
 from hotloop.trace.otel import names
 from hotloop.trace.otel.names import Semconv
 from hotloop.trace.record import TraceRecord
@@ -37,6 +39,10 @@ class OTelOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Seconds | None = None
     semconv: Semconv = "released"
     content: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None:
+            _check_endpoint(self.endpoint)
 
 
 class OTelExporter:
@@ -67,6 +73,8 @@ class OTelExporter:
     ) -> None:
         plain = {"endpoint": endpoint, "headers": headers or {}, "resource": resource or {}, "timeout": timeout}
         check_fields(OTelOptions, plain | {"semconv": semconv, "content": content}, "OTelExporter")
+        if endpoint is not None:
+            _check_endpoint(endpoint)
         theirs = tracer_provider is not None or meter_provider is not None
         sent = "a program's own providers have that already; give either them or that"
         for name, value in plain.items():
@@ -112,6 +120,19 @@ def _new_pipe(semconv: Semconv, plain: dict[str, Any], providers: tuple[Any, Any
     except ModuleNotFoundError as error:
         raise ConfigError(f'OTelExporter needs {error.name}: pip install "hotloop[otel]".') from None
     return Pipe.to(semconv, **plain) if providers is None else Pipe(semconv, *providers)
+
+
+def _check_endpoint(endpoint: str) -> None:
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        usable = usable and parts.port != 0  # which raises if it is none
+    except ValueError:
+        usable = False
+    told = f"The endpoint {without_secrets(repr(endpoint))} is no URL of a collector"
+    require(usable and endpoint.isprintable() and " " not in endpoint, f"{told}; write it like http://localhost:4318.")
+    bare = "?" not in endpoint and "#" not in endpoint
+    require(bare, "The endpoint of a collector is its base URL, without ? and #; give a key as one of the headers.")
 
 
 def _is_captured() -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +16,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
+from hotloop.trace.ending import ends_within
 from hotloop.trace.otel.ids import GivenIds
 from hotloop.trace.otel.troubles import Troubles
 
@@ -107,23 +106,16 @@ class Collector:
             self._exporters.append(metrics)
 
     def close(self, seconds: float) -> None:
-        """Send what waits, for at most so long."""
+        """Send what waits, for at most so long, and not at all to a collector that cannot be reached."""
+        self._troubles.end(self._give_up)
         if not ends_within(seconds, [each.shutdown for each in (self.tracer_provider, self.meter_provider) if each]):
-            for exporter in self._exporters:
-                exporter.shutdown()
+            self._give_up()
             _log.warning("Not all spans and metrics could be sent within %g s; the others are lost.", seconds)
         self._troubles.close()
 
-
-def ends_within(seconds: float, work: list[Callable[[], Any]]) -> bool:
-    """Do this work, each in a thread of its own, and wait for all of it; False if it is not done within this time."""
-    threads = [threading.Thread(target=each, daemon=True) for each in work]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(until - time.monotonic(), 0))
-    return not any(thread.is_alive() for thread in threads)
+    def _give_up(self) -> None:
+        for exporter in self._exporters:
+            exporter.shutdown()
 
 
 def _base(endpoint: str) -> str:

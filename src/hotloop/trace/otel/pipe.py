@@ -13,11 +13,12 @@ from opentelemetry.trace import NoOpTracer, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace import Span as OTelSpan
 
 from hotloop.fields import require
+from hotloop.trace.ending import ends_within
 from hotloop.trace.otel import names
 from hotloop.trace.otel.ids import GivenIds, context_of, parent_of, position_in
 from hotloop.trace.otel.metrics import Measures
 from hotloop.trace.otel.names import METRICS, Semconv
-from hotloop.trace.otel.otlp import Collector, ends_within
+from hotloop.trace.otel.otlp import Collector
 from hotloop.trace.otel.spans import Span, spans_of
 from hotloop.trace.record import TraceRecord
 from hotloop.trace.w3c import Position, w3c_trace_id

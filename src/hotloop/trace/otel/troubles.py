@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from hotloop.masks import without_secrets
+
 _log = logging.getLogger("hotloop.trace")
 _THEIRS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
 )
 _ALL = "spans and metrics"
+_GIVEN_UP = "already shutdown"
+_KEY = re.compile(r"(url: [^\s?]*\?)\S+")
 _REFUSED = re.compile(r"batch (code: .*)")
 _UNREACHED = re.compile(r"(?:\[Errno -?\d+\]|due to) ([^'\")]+)")
 _WARNING = (
@@ -33,26 +37,25 @@ class _Quiet(logging.Filter):
     """Keeps back what the SDK logs where we tell of it ourselves."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        heard: list[str] | None = getattr(_here, "heard", None)
-        if heard is not None:
-            heard.append(record.getMessage())
-        return heard is None
+        hear: Callable[[str], None] | None = getattr(_here, "hear", None)
+        if hear is not None:
+            hear(record.getMessage())
+        return hear is None
 
 
 _quiet = _Quiet()
 
 
 @contextmanager
-def _quietly() -> Iterator[list[str]]:
-    """What the SDK would log in this thread, instead of its logging that."""
+def _quietly(hear: Callable[[str], None]) -> Iterator[None]:
+    """Have this take what the SDK would log in this thread, instead of its logging that."""
     for name in _THEIRS:
         logging.getLogger(name).addFilter(_quiet)  # which is there once, however often it is added
-    heard: list[str] = []
-    _here.heard = heard
+    _here.hear = hear
     try:
-        yield heard
+        yield
     finally:
-        _here.heard = None
+        _here.hear = None
 
 
 class Troubles:
@@ -64,16 +67,31 @@ class Troubles:
     def __init__(self) -> None:
         self.lost = 0
         self._told: set[str] = set()
+        self._unreached = False
+        self._give_up: Callable[[], None] | None = None
 
     def send(self, what: str, endpoint: str, export: Callable[[], T], good: T) -> T:
         """Send something by `export`, which gives `good` if that arrived."""
-        with _quietly() as heard:
+        heard: list[str] = []
+
+        def hear(message: str) -> None:
+            heard.append(message)
+            if _UNREACHED.search(message):
+                self._miss()
+
+        with _quietly(hear):
             result = export()
         if result == good:
             self._works(what)
-        else:
+        elif not (heard and _GIVEN_UP in heard[0]):  # why that was is told with what was tried last
             self._fails(what, endpoint, heard[0] if heard else "no reason given")
         return result
+
+    def end(self, give_up: Callable[[], None]) -> None:
+        """What waits is sent for the last time: give up once the collector cannot be reached, or if it could not."""
+        self._give_up = give_up
+        if self._unreached:
+            give_up()
 
     def lose(self, waiting: int) -> None:
         """A span is lost, because so many wait already."""
@@ -86,7 +104,14 @@ class Troubles:
         if self.lost:
             _log.warning("%s spans were lost, for too many waited.", f"{self.lost:,}")
 
+    def _miss(self) -> None:
+        """The collector cannot be reached, which the SDK would try again and again."""
+        self._unreached = True
+        if self._give_up is not None:
+            self._give_up()
+
     def _works(self, what: str) -> None:
+        self._unreached = False
         if self._told & {what, _ALL}:
             self._told -= {what, _ALL}
             _log.info("OpenTelemetry's collector takes %s again.", what)
@@ -97,4 +122,5 @@ class Troubles:
         if which not in self._told:
             self._told.add(which)
             found = refused or _UNREACHED.search(reason)
-            _log.warning(_WARNING, which, endpoint, (found[1] if found else reason).rstrip("."))
+            why = without_secrets(_KEY.sub(r"\1***", found[1] if found else reason)).rstrip(".")
+            _log.warning(_WARNING, which, without_secrets(endpoint), why)

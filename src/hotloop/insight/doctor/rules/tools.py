@@ -271,7 +271,7 @@ RULES = (
         "Calls of a tool fail",
         _failing_tools,
         do="See why (logger hotloop.tools): what it depends on, its timeout, its arguments. Have it say what would "
-        "help (ToolError); try again what may pass (retries, where it only reads); say what stands in: on_timeout.",
+        "help (ToolError); try again what may pass (retry, where it only reads); say what stands in: on_timeout.",
         otherwise="See why: what it depends on, its timeout, its arguments. Have its error say what would help.",
     ),
     Rule(

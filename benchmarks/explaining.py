@@ -24,7 +24,7 @@ from hotloop.lab.profiletable import PROFILES
 from hotloop.lab.script import call, per_conversation, say
 from hotloop.lab.simtransport import SimulatedTransport
 from hotloop.testing import run_virtual
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.units import show_ms
 
 _ORDERS = 40

@@ -35,7 +35,7 @@ from figures import columns
 from hotloop import Agent, OTelExporter, Result, ToolError, tool
 from hotloop.errors import ModelError
 from hotloop.testing import SimulatedService, call, say
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 
 NAME = "backends/phoenix"
 PROJECT = "hotloop-benchmark"

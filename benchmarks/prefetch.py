@@ -43,7 +43,7 @@ from hotloop.lab.simtransport import SimulatedTransport  # noqa: E402
 from hotloop.lab.virtual import run_virtual  # noqa: E402
 from hotloop.tools.prefetch.history import history_of  # noqa: E402
 from hotloop.tools.prefetch.kept import Learned, learned_at  # noqa: E402
-from hotloop.trace.recorder import recorder  # noqa: E402
+from hotloop.trace.recording.recorder import recorder  # noqa: E402
 
 if TYPE_CHECKING:
     from tau2world import Latency, Task, World

@@ -27,7 +27,7 @@ from processes import Service
 from workload import API_KEY, INSTRUCTIONS, Ask, Task
 
 from hotloop import Agent, TextDelta, Traces, tool
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.trace.stats import percentile
 from hotloop.trace.store import TraceStore
 

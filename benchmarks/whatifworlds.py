@@ -21,7 +21,7 @@ from hotloop.tools.plan.plan import PLAN
 from hotloop.trace.importing.stages import UNKNOWN_FIRST
 from hotloop.trace.ledger import CallFacts, Stage
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 
 RUNS = 100
 _SENTENCE = "the order was packed on Monday and left our house by van so it should be with you before the week is over"

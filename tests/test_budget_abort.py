@@ -296,7 +296,7 @@ def test_it_goes_on_record_as_what_it_is():
 
     kept = Kept()
     ended(agent_of(ONE, Budget(total=0.2, on_exceed="abort"), exporters=[kept]))
-    from hotloop.trace.recorder import recorder
+    from hotloop.trace.recording.recorder import recorder
 
     recorder.flush(5.0)
     (record,) = kept.records

@@ -55,7 +55,7 @@ from hotloop.tools.running.progress import caller, remaining, report
 from hotloop.trace.declared import Owners
 from hotloop.trace.ledger import AttemptFacts, CallFacts, Stage, TurnFacts, Usage
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recording import Traces
+from hotloop.trace.recording.recording import Traces
 from hotloop.trace.trace import BudgetRow, ToolTimes, Trace
 
 if typing.TYPE_CHECKING:
@@ -72,7 +72,7 @@ if typing.TYPE_CHECKING:
     from hotloop.trace.alerts.webhook import Webhook
     from hotloop.trace.otel.exporter import OTelExporter
     from hotloop.trace.prometheus.exporter import PrometheusExporter
-    from hotloop.trace.recorder import Exporter
+    from hotloop.trace.recording.recorder import Exporter
     from hotloop.trace.store import TraceStore, Which
 
 _LATE = {  # imported when they are asked for, since few programs do
@@ -80,7 +80,7 @@ _LATE = {  # imported when they are asked for, since few programs do
     "Alerts": "hotloop.trace.alerts.alerts",
     "AnswerCache": "hotloop.answers.cache",
     "ApprovalStore": "hotloop.tools.approvals.store",
-    "Exporter": "hotloop.trace.recorder",
+    "Exporter": "hotloop.trace.recording.recorder",
     "Fact": "hotloop.context.memory.fact",
     "MCPServer": "hotloop.tools.mcp",
     "Memory": "hotloop.context.memory.memory",

@@ -37,7 +37,7 @@ from hotloop.tools.prefetch.settings import Prefetch
 from hotloop.tools.running.caller import read_grants
 from hotloop.tools.running.executor import Executor, ToolPolicy
 from hotloop.trace.declared import Declared, Owners
-from hotloop.trace.recording import Recording, Traces, read_traces
+from hotloop.trace.recording.recording import Recording, Traces, read_traces
 
 if TYPE_CHECKING:
     from hotloop.answering import Answering
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from hotloop.tools.audit.log import AuditLog
     from hotloop.tools.prefetch.kept import Learned
     from hotloop.tools.prefetch.prefetcher import Prefetcher
-    from hotloop.trace.recorder import Exporter
+    from hotloop.trace.recording.recorder import Exporter
 
 _log = logging.getLogger("hotloop.agent")
 

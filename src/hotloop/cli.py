@@ -34,7 +34,7 @@ def _stop() -> int:
     with suppress(OSError):
         print("\nstopped", file=sys.stderr, flush=True)
         sys.stdout.flush()
-    if (recording := sys.modules.get("hotloop.trace.recorder")) is not None:
+    if (recording := sys.modules.get("hotloop.trace.recording.recorder")) is not None:
         recording.recorder.flush(_TO_RECORD)
     atexit.register(os._exit, INTERRUPTED)
     return INTERRUPTED

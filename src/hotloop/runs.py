@@ -31,7 +31,7 @@ from hotloop.tools.running.job import RunContext
 from hotloop.tools.running.progress import remaining
 from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger, Usage
-from hotloop.trace.recording import WELL, Recording, ending_of
+from hotloop.trace.recording.recording import WELL, Recording, ending_of
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_S, clock, ms, ns
 

@@ -9,7 +9,7 @@ import pytest
 
 from hotloop import Agent, Traces, tool
 from hotloop.testing import ScriptedModel, call
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 
 
 @tool(read_only=True)

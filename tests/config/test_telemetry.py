@@ -10,7 +10,7 @@ from hotloop import Agent
 from hotloop.config.spec import load_spec
 from hotloop.errors import ConfigError
 from hotloop.testing import SimulatedService
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from otlp_collector import collecting, told
 
 LEAST = "inference: {endpoint: 'http://localhost:1/v1', model: m1}\n"

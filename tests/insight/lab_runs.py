@@ -12,7 +12,7 @@ from hotloop.lab.script import AnyReply, call, per_conversation, say
 from hotloop.testing import ScriptedModel, SimulatedTransport, run_virtual
 from hotloop.tools.defining.tool import Tool
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.units import NS_PER_MS
 
 TTFT, TPOT = 100, 10

@@ -16,7 +16,7 @@ from hotloop.testing import ScriptedModel, SimulatedTransport, call, raw, run_vi
 from hotloop.trace.importing.files import read_otlp
 from hotloop.trace.ledger import CallFacts, Stage, TurnFacts
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.trace.trace import Trace
 from hotloop.units import NS_PER_MS
 

@@ -412,7 +412,7 @@ def test_plain_functions_have_threads_of_their_own(path):
 
 
 def test_runs_teach_the_agent_itself(path):
-    from hotloop.trace.recorder import recorder
+    from hotloop.trace.recording.recorder import recorder
 
     notes = Notes()
     model = ScriptedModel(lambda request: _look_for_it(request), ttft=0.2)

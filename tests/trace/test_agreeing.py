@@ -25,7 +25,7 @@ from hotloop.trace.ledger import AttemptFacts
 from hotloop.trace.measured import Measured
 from hotloop.trace.otel.spans import spans_of
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.trace.store import TraceStore
 from hotloop.trace.trace import Trace
 from made_runs import run_of

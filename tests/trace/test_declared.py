@@ -14,7 +14,7 @@ from hotloop.errors import ConfigError
 from hotloop.testing import ScriptedModel, run_virtual
 from hotloop.trace.declared import Declared, Owners, Price
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.trace.store import TraceStore
 from made_runs import run_of
 

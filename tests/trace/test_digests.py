@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from hotloop.trace import digests
-from hotloop.trace.digests import digest, said_in
 from hotloop.trace.ledger import Spoken, Words
 from hotloop.trace.record import Said
+from hotloop.trace.recording.digests import digest, said_in
 
 
 @dataclass
@@ -55,7 +55,7 @@ def test_equal_texts_have_equal_digests():
 @pytest.mark.parametrize("seed", [None, "0", "1", "random"])
 def test_no_other_process_has_the_same(seed):
     """Not even where somebody has chosen the seed of Python's hashes."""
-    code = "from hotloop.trace.digests import digest; print(digest('Where is order 7?'))"
+    code = "from hotloop.trace.recording.digests import digest; print(digest('Where is order 7?'))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     if seed is not None:
         environment["PYTHONHASHSEED"] = seed

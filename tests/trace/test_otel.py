@@ -26,7 +26,7 @@ from hotloop.runs import Result
 from hotloop.testing import ScriptedModel, call, raw, run_virtual, say
 from hotloop.tools.running.tracecontext import trace_headers
 from hotloop.trace.otel.spans import spans_of
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.units import NS_PER_MS
 from made_runs import run_of
 from otlp_collector import Collected, collecting, told

@@ -16,7 +16,7 @@ from hotloop.testing import ScriptedModel, call, raw, run_virtual
 from hotloop.trace.ledger import AttemptFacts, CallFacts, ToolFacts, Usage
 from hotloop.trace.prometheus.exporter import PrometheusExporter
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from made_runs import run_of
 
 

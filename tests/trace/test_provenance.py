@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hotloop.trace.ledger import Spoken, Words
-from hotloop.trace.provenance import sources
+from hotloop.trace.recording.provenance import sources
 
 
 def found(

@@ -15,7 +15,7 @@ import pytest
 from endings import Kept, ended, spoken
 
 from hotloop.trace import recorder as module
-from hotloop.trace.recorder import Recorder
+from hotloop.trace.recording.recorder import Recorder
 from hotloop.trace.store import TraceStore
 
 ENOUGH = 30  # seconds, for anything on a busy machine

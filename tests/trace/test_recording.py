@@ -14,8 +14,8 @@ from hotloop import Agent, Budget, Traces, tool
 from hotloop.errors import ApprovalRequired, ConfigError
 from hotloop.testing import ScriptedModel, call, run_virtual
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
-from hotloop.trace.recording import read_traces
+from hotloop.trace.recording.recorder import recorder
+from hotloop.trace.recording.recording import read_traces
 from hotloop.trace.store import TraceStore, Which
 from hotloop.trace.trace import Trace
 

@@ -13,7 +13,7 @@ from hotloop import Agent, AnswerCache, Cascade, Memory, Model, Result, Router, 
 from hotloop.errors import HotloopError, ToolError
 from hotloop.testing import ScriptedModel, call, raw, run_virtual
 from hotloop.trace.lines import to_lines
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 from hotloop.trace.store import TraceStore
 
 WORD = "canary"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.trace.wording import own_words
+from hotloop.trace.recording.wording import own_words
 
 
 @pytest.mark.parametrize(

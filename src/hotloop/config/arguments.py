@@ -20,7 +20,7 @@ from hotloop.models.routing.rules import Rule
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.source import ToolSource
 from hotloop.tools.defining.tool import Tool
-from hotloop.trace.recording import Traces
+from hotloop.trace.recording.recording import Traces
 
 if TYPE_CHECKING:
     from hotloop.answers.cache import AnswerCache

@@ -15,7 +15,7 @@ from hotloop.config.toolspec import ToolsSpec
 from hotloop.errors import ConfigError
 from hotloop.fields import Count, Seconds, SecondsOrZero, SomeShare, Text
 from hotloop.trace.declared import Owners
-from hotloop.trace.recording import Traces
+from hotloop.trace.recording.recording import Traces
 
 
 class AnswersSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from hotloop.words import listed
 if TYPE_CHECKING:
     from hotloop.trace.alerts.alerts import Alerts
     from hotloop.trace.prometheus.exporter import PrometheusExporter
-    from hotloop.trace.recorder import Exporter
+    from hotloop.trace.recording.recorder import Exporter
 
 Port: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 16)]
 

@@ -18,8 +18,7 @@ class Said(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     Digests have a secret of their process in them, so that only within one process the same text has the same one.
     `text` and `result` are the words themselves, where content is recorded: masked, and None where it is not.
-    `sources` are the calls whose results a call took its arguments from (see `hotloop.trace.provenance`), None if that
-    is unknown.
+    `sources` are the calls whose results a call took its arguments from, None if that is unknown.
     """
 
     digest: str = ""

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from hotloop.insight.doctor.measures import Made, Run
-from hotloop.trace.provenance import call_of
+from hotloop.trace.recording.provenance import call_of
 
 
 class Turns(msgspec.Struct, frozen=True):

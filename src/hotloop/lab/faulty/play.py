@@ -25,7 +25,7 @@ from hotloop.models.transport import Throttle, Transport
 from hotloop.tools.defining.define import tool
 from hotloop.tools.defining.tool import Tool
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.recorder import recorder
+from hotloop.trace.recording.recorder import recorder
 
 _TOLD = 30.0  # seconds for all records to come
 _BREATH = 0.05  # seconds between two texts that a neighbour asks for, who may be refused

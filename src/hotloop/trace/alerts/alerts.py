@@ -40,7 +40,7 @@ class Alerts:
                 require(place in self._sinks, there)
 
     def export(self, records: Sequence[TraceRecord]) -> None:
-        """See `hotloop.trace.recorder.Exporter`."""
+        """See `hotloop.trace.recording.recorder.Exporter`."""
         for record in records:
             run = Measured(record)
             for watch in self._watches:
@@ -48,7 +48,7 @@ class Alerts:
                     self._tell(alert, watch.rule.to or tuple(self._sinks))
 
     def close(self) -> None:
-        """See `hotloop.trace.recorder.Exporter`."""
+        """See `hotloop.trace.recording.recorder.Exporter`."""
         for sink in self._sinks.values():
             sink.close()
 

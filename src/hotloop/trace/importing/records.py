@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from hotloop.trace.digests import said_in
 from hotloop.trace.importing import names
 from hotloop.trace.importing.asked import error_of, is_cancelled, usage_of
 from hotloop.trace.importing.definitions import Definitions
@@ -24,6 +23,7 @@ from hotloop.trace.importing.tree import Forest, Node, below
 from hotloop.trace.importing.turns import Turns
 from hotloop.trace.ledger import AttemptFacts, Spoken, ToolFacts, Usage, Words
 from hotloop.trace.record import Outcome, Said, TraceRecord
+from hotloop.trace.recording.digests import said_in
 from hotloop.units import NS_PER_S
 
 _UNKNOWN = Usage()

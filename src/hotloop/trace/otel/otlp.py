@@ -16,9 +16,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
-from hotloop.trace.ending import ends_within
 from hotloop.trace.otel.ids import GivenIds
 from hotloop.trace.otel.troubles import Troubles
+from hotloop.trace.recording.ending import ends_within
 
 _log = logging.getLogger("hotloop.trace")
 _WAITING = 16_384  # spans that may wait to be sent

@@ -13,7 +13,6 @@ from opentelemetry.trace import NoOpTracer, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace import Span as OTelSpan
 
 from hotloop.fields import require
-from hotloop.trace.ending import ends_within
 from hotloop.trace.otel import names
 from hotloop.trace.otel.ids import GivenIds, context_of, parent_of, position_in
 from hotloop.trace.otel.metrics import Measures
@@ -21,6 +20,7 @@ from hotloop.trace.otel.names import METRICS, Semconv
 from hotloop.trace.otel.otlp import Collector
 from hotloop.trace.otel.spans import Span, spans_of
 from hotloop.trace.record import TraceRecord
+from hotloop.trace.recording.ending import ends_within
 from hotloop.trace.w3c import Position, w3c_trace_id
 
 _SCHEMAS = {"released": "https://opentelemetry.io/schemas/1.41.0", "latest": None}

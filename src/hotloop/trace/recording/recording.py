@@ -22,7 +22,7 @@ from hotloop.units import is_virtual
 
 if TYPE_CHECKING:
     from hotloop.trace.record import TraceRecord
-    from hotloop.trace.recorder import Exporter
+    from hotloop.trace.recording.recorder import Exporter
     from hotloop.trace.store import Row, TraceStore
 
 _SWITCH = "HOTLOOP_TRACES"
@@ -75,7 +75,7 @@ class Recording:
         self._content = traces is not None and traces.content
         self.on = bool(self._exporters)
         if self.on:
-            from hotloop.trace.recorder import recorder
+            from hotloop.trace.recording.recorder import recorder
 
             self._recorder = recorder
         self._positions = next((each for each in exporters if isinstance(each, Positions)), None)

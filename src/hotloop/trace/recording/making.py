@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hotloop.trace.digests import said_in
 from hotloop.trace.record import Ended, TraceRecord
-from hotloop.trace.redaction import without_secrets, without_words
+from hotloop.trace.recording.digests import said_in
+from hotloop.trace.recording.redaction import without_secrets, without_words
 
 
 def record_of(ended: Ended, content: bool) -> TraceRecord:

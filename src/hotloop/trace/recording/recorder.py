@@ -14,9 +14,9 @@ from typing import Protocol
 
 import msgspec
 
-from hotloop.trace.delivery import Delivery
 from hotloop.trace.ledger import Words
 from hotloop.trace.record import Ended, TraceRecord
+from hotloop.trace.recording.delivery import Delivery
 
 _log = logging.getLogger("hotloop.trace")
 

@@ -11,9 +11,9 @@ import msgspec
 
 from hotloop.hiding import masked_text, masked_value
 from hotloop.trace.ledger import Spoken, Words
-from hotloop.trace.provenance import sources
 from hotloop.trace.record import Said
-from hotloop.trace.redaction import LONGEST
+from hotloop.trace.recording.provenance import sources
+from hotloop.trace.recording.redaction import LONGEST
 
 _ALL = (1 << 64) - 1
 _keyed = hashlib.blake2b(key=os.urandom(32), digest_size=8)

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hotloop.errors import HotloopError
-from hotloop.trace.ending import ends_within
 from hotloop.trace.record import Ended, TraceRecord
+from hotloop.trace.recording.ending import ends_within
 
 if TYPE_CHECKING:
-    from hotloop.trace.recorder import Exporter
+    from hotloop.trace.recording.recorder import Exporter
 
 _log = logging.getLogger("hotloop.trace")
 
@@ -49,7 +49,7 @@ class Delivery:
 
     def deliver(self, runs: Iterable[tuple[tuple[Exporter, ...], Ended]]) -> None:
         """Make the records of these runs, and hand to each exporter all that are for it."""
-        from hotloop.trace.making import record_of
+        from hotloop.trace.recording.making import record_of
 
         for number, (exporters, ended) in enumerate(runs, 1):
             self._make(exporters, ended, record_of)

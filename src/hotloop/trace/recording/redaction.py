@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hotloop.hiding import masked_text, masked_value
 from hotloop.trace.ledger import AttemptFacts, Stage, TurnFacts
 from hotloop.trace.record import TraceRecord
-from hotloop.trace.wording import LEFT_OUT, own_words
+from hotloop.trace.recording.wording import LEFT_OUT, own_words
 
 LONGEST = 100_000
 """Characters of one text that are kept where words are."""

@@ -41,13 +41,18 @@ def ids(path: Path) -> list[str]:
         ("--agent orders", "req-a1 req-a2"),
         ("req-b", "req-b3"),
         ("--session ann --format jsonl", "req-a2"),
-        ("--agent nobody", ""),
     ],
 )
 def test_export_is_a_line_a_run(hotloop, path, options, found):
     ended = hotloop("trace", "export", *options.split())
     assert (ended.code, ended.err) == (0, "")
     assert [json.loads(line)["trace_id"] for line in ended.out.splitlines()] == found.split()
+
+
+def test_export_of_no_run_is_no_empty_file(hotloop, path):
+    ended = hotloop("trace", "export", "--agent", "nobody")
+    assert (ended.code, ended.out) == (2, "")
+    assert "nobody" in ended.err
 
 
 def test_what_was_exported_is_imported_once(hotloop, path, tmp_path):

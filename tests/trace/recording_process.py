@@ -9,7 +9,7 @@ from itertools import count
 
 from hotloop import Agent
 from hotloop.testing import ScriptedModel
-from hotloop.trace import recorder
+from hotloop.trace.recording import recorder
 
 
 def agent(path: str | None, *exporters: object) -> Agent:

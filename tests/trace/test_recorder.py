@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from endings import Kept, ended, spoken
 
-from hotloop.trace import recorder as module
+from hotloop.trace.recording import recorder as module
 from hotloop.trace.recording.recorder import Recorder
 from hotloop.trace.store import TraceStore
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from hotloop.trace.recording import digests
 from hotloop.trace.ledger import Spoken, Words
 from hotloop.trace.record import Said
+from hotloop.trace.recording import digests
 from hotloop.trace.recording.digests import digest, said_in
 
 

@@ -110,6 +110,11 @@ class Run(msgspec.Struct):
     retries: dict[str, int] = {}
 
     @property
+    def held(self) -> int:
+        """What it waited before it could ask a service, or ask it again."""
+        return self.places + self.limits + self.holds + sum(self.retries.values())
+
+    @property
     def ours(self) -> bool:
         """Whether hotloop ran it."""
         return self.record.source == "hotloop"

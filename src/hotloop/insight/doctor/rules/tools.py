@@ -15,7 +15,7 @@ from hotloop.units import NS_PER_S, ms, show_ms
 from hotloop.words import counted
 
 _DOMINANT = 0.5  # of a run: then an infinitely fast model would not even halve it
-_SMALL = 0.1  # of all time: twice as fast, it would win no more than 5 %, which nobody notices
+_SMALL = 0.1  # of all time at work: twice as fast, it would win no more than 5 %, which nobody notices
 _SLOW = NS_PER_S  # for one tool: the third grade of perceived latency, at which a train of thought breaks
 _FAILING = 0.1  # of the calls of a tool: one in ten is beyond what models work around unnoticed
 _FAILURES = 3  # calls: fewer may be a bad moment
@@ -28,8 +28,8 @@ def _slow_tools(case: Case) -> Seen | None:
     over, dominant = _over_budget(case), middle(_unexplained(case)) >= _DOMINANT
     names = slow or _slowest(case)
     costs = [sum(made.critical for made in run.calls if made.name in names) for run in case.runs]
-    wall = sum(run.wall for run in case.runs)
-    if not (over or dominant or (slow and sum(costs) >= _SMALL * wall)):
+    wall, held = sum(run.wall for run in case.runs), sum(run.held for run in case.runs)
+    if not (over or dominant or (slow and sum(costs) >= _SMALL * (wall - held))):
         return None
     median, whole = middle([run.tools / run.wall for run in case.runs]), sum(run.tools for run in case.runs) / wall
     told = [f"over their budget in {counted(over, 'run')}"] if over else []

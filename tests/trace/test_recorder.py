@@ -112,7 +112,7 @@ def test_what_finds_the_queue_full_is_dropped_and_told(recorder, monkeypatch, ca
     assert recorder.flush(ENOUGH)
     assert ids(gate) == ["first", *(f"req-{number}" for number in range(10))]
     assert (recorder.dropped, gate.missing) == (15, 15)
-    assert caplog.messages == ["15 runs were not recorded: they ended faster than they could be."]
+    assert caplog.messages == ["15 runs were not recorded: more ended than are recorded at once."]
 
 
 def test_drops_do_not_flood_the_log(recorder, monkeypatch, caplog):
@@ -124,9 +124,9 @@ def test_drops_do_not_flood_the_log(recorder, monkeypatch, caplog):
         gate.open.set()
         assert recorder.flush(ENOUGH)
     assert recorder.dropped == 10
-    assert caplog.messages == ["2 runs were not recorded: they ended faster than they could be."]
+    assert caplog.messages == ["2 runs were not recorded: more ended than are recorded at once."]
     recorder.close()
-    assert caplog.messages[1:] == ["8 runs were not recorded: they ended faster than they could be."]
+    assert caplog.messages[1:] == ["8 runs were not recorded: more ended than are recorded at once."]
 
 
 def test_the_queue_is_bounded_by_what_was_said_too(recorder, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,22 @@ print(threading.active_count())
     assert told.splitlines()[-1] == "1"
     assert "sqlite3" not in told
     assert "hotloop.trace.store" not in told
+
+
+def test_the_usual_file_gets_no_more_than_200_runs_a_second(monkeypatch):
+    monkeypatch.delenv("HOTLOOP_TRACES")
+    runs = 1000
+
+    async def main() -> float:
+        async with Agent(model="m", endpoint=ScriptedModel(["Yes."] * runs)) as agent:
+            began = time.monotonic()
+            for _ in range(runs):
+                await agent.run("Go.")
+            return time.monotonic() - began
+
+    most = 200 + 200 * asyncio.run(main())
+    assert recorder.flush(30)
+    store = TraceStore()
+    kept = len(store.infos())
+    assert 0 < kept <= most
+    assert kept + store.count_missed() == runs

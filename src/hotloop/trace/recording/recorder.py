@@ -87,6 +87,13 @@ class Recorder:
         if not self._come.is_set():
             self._wake()
 
+    def skip(self, exporters: tuple[Exporter, ...]) -> None:
+        """Count a run that is not recorded, because too many are."""
+        with self._lock:
+            self._drop(exporters)
+        if not self._come.is_set():
+            self._wake()
+
     def flush(self, seconds: float) -> bool:
         """Wait until all that was submitted is recorded; False if it is not within this time."""
         if self._thread is None:
@@ -160,7 +167,7 @@ class Recorder:
             self._untold += runs
         now = time.monotonic()
         if self._untold and now >= self._tell_at:
-            _log.warning("%s runs were not recorded: they ended faster than they could be.", f"{self._untold:,}")
+            _log.warning("%s runs were not recorded: more ended than are recorded at once.", f"{self._untold:,}")
             self._untold, self._tell_at = 0, now + _TOLD_AGAIN
 
 

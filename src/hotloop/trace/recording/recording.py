@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -56,7 +57,8 @@ class Recording:
     """Records runs with `traces` (None: not in a store) and by `exporters`; `version` is the agent's.
 
     What was `declared` of it goes with each record. In a store that is only the `usual` one, which nobody asked for,
-    runs in virtual time are not recorded: their times would mislead whoever reads those of real ones.
+    runs in virtual time are not recorded: their times would mislead whoever reads those of real ones. And without other
+    exporters no more than 200 runs a second are: a process that is busy has its CPU for itself.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Recording:
     ) -> None:
         self._exporters = (*([] if traces is None else [_shared(traces)]), *exporters)
         self._in_virtual_time = tuple(exporters) if usual else self._exporters
+        self._pace = _usual_pace if usual and not exporters else None
         self._version = version
         self._declared = declared
         self._content = traces is not None and traces.content
@@ -86,7 +89,10 @@ class Recording:
 
     def begin(self, ledger: Ledger, prompt: str) -> None:
         """A run begins, if recording is `on`."""
-        ledger.words = Words(prompt)
+        if self._pace is None or self._pace.admits():
+            ledger.words = Words(prompt)
+        else:
+            self._recorder.skip(self._exporters)
 
     def end(self, ledger: Ledger, limits: Mapping[str, int], session: str, ending: Ending) -> None:
         """A run whose words are known has ended in this way, and its ledger is closed."""
@@ -101,6 +107,24 @@ class Recording:
         """Wait, a second at most, until the runs that have ended are recorded."""
         if self.on:
             await asyncio.to_thread(self._recorder.flush, _TO_RECORD)
+
+
+class _Pace:
+    """So many a second, with no more at once than in a second."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = self._left = rate
+        self._at = time.monotonic()
+
+    def admits(self) -> bool:
+        """Whether there may be one more now."""
+        now = time.monotonic()
+        left = min(self._left + (now - self._at) * self._rate, self._rate)
+        self._at, self._left = now, left - 1 if left >= 1 else left
+        return left >= 1
+
+
+_usual_pace = _Pace(200)
 
 
 class _Stored:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Budget
-from hotloop.budget.degrading import Degrading
 from hotloop.context.conversation import Conversation
 from hotloop.context.zones import also_aside
 from hotloop.errors import ConfigError, ContextOverflow, OutputInvalid, RepeatedFailure, TurnLimit
@@ -32,6 +31,7 @@ from hotloop.tools.running.result import ToolResult, encodable
 from hotloop.trace.ledger import Ledger, ToolFacts, TurnFacts, Why
 
 if TYPE_CHECKING:
+    from hotloop.budget.degrading import Degrading
     from hotloop.context.compaction import Compactor
     from hotloop.tools.approvals.store import PendingCall
     from hotloop.tools.prefetch.prefetcher import Prefetcher

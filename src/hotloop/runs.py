@@ -13,7 +13,6 @@ import msgspec
 
 from hotloop import loop
 from hotloop.budget import Budget, Deadline
-from hotloop.budget.watch import Allowance, Watch, within
 from hotloop.context.conversation import Conversation
 from hotloop.context.sessions.record import SessionKey
 from hotloop.context.settings import Context
@@ -37,6 +36,7 @@ from hotloop.units import NS_PER_S, clock, ms, ns
 
 if TYPE_CHECKING:
     from hotloop.answering import Answering
+    from hotloop.budget.watch import Allowance, Watch
     from hotloop.context.compaction import Compactor, Summarize
     from hotloop.context.estimate import TokenRates
     from hotloop.context.sessions.live import LiveSession
@@ -126,7 +126,7 @@ class Runs:
         self._instructions = instructions
         self._budget = budget
         self._limits = budget.limits() if budget else {}
-        self._allowance = Allowance(budget) if budget and self._limits else None
+        self._allowance = _allowance(budget) if budget and self._limits else None
         self._grants = grants
         self._context = context
         self._perceiving = perceiving
@@ -339,7 +339,7 @@ class Runs:
             try:
                 programs = self._programs.begin()
                 work = self._given(answer, run) if programs is None else answer(programs, run)
-                given = await (work if left is None else within(left, work))
+                given = await (work if left is None else _within(left, work))
                 if ledger.words is not None:
                     ledger.words.answer = given.text
             except loop.Paused as pause:
@@ -377,3 +377,15 @@ class Runs:
         names = ", ".join(dict.fromkeys(call.name for call in pause.calls))
         sentence = f"A person must decide about {names} before run {run_id} can go on."
         return ApprovalRequired(sentence, run_id=run_id, calls=pause.calls)
+
+
+def _allowance(budget: Budget) -> Allowance:
+    from hotloop.budget.watch import Allowance
+
+    return Allowance(budget)
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, Answer]) -> Answer:
+    from hotloop.budget.watch import within
+
+    return await within(seconds, work)

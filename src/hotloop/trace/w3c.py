@@ -9,12 +9,12 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-_PARENT = re.compile(
+_PARENT = (
     r"(?!ff)(?P<version>[0-9a-f]{2})-(?!0{32})(?P<trace>[0-9a-f]{32})-(?!0{16})(?P<span>[0-9a-f]{16})"
     r"-(?P<flags>[0-9a-f]{2})(?P<more>-[^\s]*)?"
 )
-_HEX_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
-_STATE = re.compile(r"[\x20-\x7e\t]{1,512}")
+_HEX_ID = r"(?!0{32})[0-9a-f]{32}"
+_STATE = r"[\x20-\x7e\t]{1,512}"
 _SAMPLED, _KNOWN = 1, 3  # of the flags: recorded; all that have a meaning
 
 
@@ -63,10 +63,10 @@ def read_position(traceparent: str, tracestate: str = "") -> Position | None:
 
     A `tracestate` that cannot be sent on is left out, as the standard has it.
     """
-    found = _PARENT.fullmatch(traceparent)
+    found = re.fullmatch(_PARENT, traceparent)
     if found is None or (found["more"] and found["version"] == "00"):
         return None
-    state = tracestate.strip() if _STATE.fullmatch(tracestate) else ""
+    state = tracestate.strip() if re.fullmatch(_STATE, tracestate) else ""
     return Position(found["trace"], found["span"], int(found["flags"], 16) & _KNOWN, state)
 
 
@@ -84,7 +84,7 @@ def current_position() -> Position | None:
 
 def w3c_trace_id(run_id: str) -> str:
     """The trace id of a run of nobody: its own id if that is one already, else a hash of it."""
-    return run_id if _HEX_ID.fullmatch(run_id) else _hashed(run_id, 32)
+    return run_id if re.fullmatch(_HEX_ID, run_id) else _hashed(run_id, 32)
 
 
 def span_id_of(run_id: str, what: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotloop.budget import Deadline
-from hotloop.budget.watch import Watch
 from hotloop.context.conversation import Conversation
 from hotloop.context.settings import Task
 from hotloop.models.transport import Emit
@@ -21,6 +20,7 @@ from hotloop.tools.running.result import ToolResult
 from hotloop.trace.ledger import Ledger
 
 if TYPE_CHECKING:
+    from hotloop.budget.watch import Watch
     from hotloop.context.compaction import Compactor
     from hotloop.tools.approvals.store import PendingCall
     from hotloop.tools.prefetch.prefetching import Prefetching

@@ -149,7 +149,7 @@ FILES = count()
 DAMAGE = st.lists(
     st.sampled_from(
         [
-            "UPDATE turns SET messages = CAST(substr(messages, 1, {}) AS BLOB) WHERE number = {}",
+            "UPDATE turns SET messages = CAST(ifnull(substr(messages, 1, {}), '') AS BLOB) WHERE number = {}",
             "UPDATE turns SET messages = randomblob({}) WHERE number = {}",
             "UPDATE turns SET messages = messages || '{}' WHERE number = {}",
             "UPDATE turns SET at = 'x{}', checksum = 'x' WHERE number = {}",
